@@ -1,0 +1,3 @@
+//! feedsvc
+
+fn main() {}
