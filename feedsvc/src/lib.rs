@@ -1,1 +1,33 @@
-//! feedsvc
+//! The feed service: owns the tables, the audit log of their changes and the durable sessions, and speaks gRPC only.
+//!
+//! The path of a change: `api` takes the call and checks the record against the `catalog`; `commit` gives it a
+//! revision and writes record and log entry in one transaction of the `store`; the `ring` keeps the encoded entry
+//! and rings the bell; each watch (`api`) pulls from the ring after its own cursor, and what the ring no longer has from
+//! the store. Session commands (`session`) go the same way, so they are in one order with the changes.
+//!
+//! [`Service`] is the whole of it in a process, and [`run`] the process.
+
+mod access;
+mod api;
+mod catalog;
+mod chain;
+mod clock;
+mod commit;
+mod config;
+mod entry;
+mod expiry;
+mod feed;
+mod lease;
+mod refusal;
+mod revision;
+mod ring;
+mod run;
+mod service;
+mod session;
+mod store;
+mod telemetry;
+
+pub use catalog::{SchemaError, SchemaReadError, SchemaSource};
+pub use run::run;
+pub use service::{Limits, OpenError, Options, ServeError, Service};
+pub use store::StoreOpenError;

@@ -1,3 +1,7 @@
-//! feedsvc
+//! The feed service's process; everything is in the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    feedsvc::run()
+}

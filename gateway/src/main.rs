@@ -1,3 +1,7 @@
-//! gateway
+//! The `gateway` command; see the library for what it does.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    gateway::run()
+}

@@ -1,0 +1,81 @@
+//! gRPC: the only place that knows tonic.
+//!
+//! `feed` and `sessions` translate calls, `watch` is the stream of a watch, `request` checks what requests have in common, `status`
+//! is the one place where a refusal becomes a status.
+
+mod feed;
+mod request;
+mod sessions;
+mod status;
+mod watch;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::feed::v1::server::feed_server::FeedServer;
+use proto::feed::v1::server::sessions_server::SessionsServer;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic_health::ServingStatus;
+
+use crate::feed::Feed;
+
+/// The largest request: a commit of some records of the largest size.
+const REQUEST_LIMIT_BYTES: usize = 16 * 1024 * 1024;
+/// How often a quiet peer is asked whether it is there; with the time-out, a dead gateway loses its leases within 10 s.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How many calls one connection may have open: far above what a gateway runs at a time.
+const CONCURRENT_STREAMS: u32 = 4_096;
+/// How many calls may be cancelled before they were accepted. Clients with deadlines cancel in bursts, for which the
+/// default of 20 ends the connection.
+const PENDING_RESETS_MAX: usize = 2_048;
+/// Room for requests in flight, so that a large commit does not wait for window updates.
+const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
+
+/// Serves all services until `shutdown` is cancelled and every call has ended.
+pub(crate) fn serve(
+    feed: Arc<Feed>,
+    listener: TcpListener,
+    mut is_writable: tokio::sync::watch::Receiver<bool>,
+    shutdown: CancellationToken,
+    tasks: &TaskTracker,
+) -> impl Future<Output = Result<(), tonic::transport::Error>> + use<> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    let ended = feed.shutdown.clone();
+    tasks.spawn(async move {
+        loop {
+            let status =
+                if *is_writable.borrow_and_update() { ServingStatus::Serving } else { ServingStatus::NotServing };
+            for service in ["", "feed.v1.Feed", "feed.v1.Sessions"] {
+                health.set_service_status(service, status).await;
+            }
+            tokio::select! {
+                changed = is_writable.changed() => if changed.is_err() { return },
+                () = ended.cancelled() => return,
+            }
+        }
+    });
+
+    let feed_server = FeedServer::new(feed::FeedApi::new(Arc::clone(&feed)))
+        .max_decoding_message_size(REQUEST_LIMIT_BYTES);
+    let sessions_server = SessionsServer::new(sessions::SessionsApi::new(feed))
+        .max_decoding_message_size(REQUEST_LIMIT_BYTES);
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .max_concurrent_streams(CONCURRENT_STREAMS)
+        .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .add_service(health_service)
+        .add_service(feed_server)
+        .add_service(sessions_server)
+        .serve_with_incoming_shutdown(incoming, shutdown.cancelled_owned())
+}

@@ -1,0 +1,56 @@
+//! Where a refusal becomes a gRPC status with `google.rpc.ErrorInfo`.
+
+use std::collections::HashMap;
+
+use proto::{ERROR_DOMAIN, Reason};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+use tracing::error;
+
+use crate::refusal::Refusal;
+
+/// Returns the status that the contract names for a refusal (feed.proto, "Errors").
+pub(super) fn status(refusal: Refusal) -> Status {
+    let message = refusal.to_string();
+    let (code, reason, metadata) = match refusal {
+        Refusal::InvalidArgument { .. } => (Code::InvalidArgument, Reason::InvalidArgument, vec![]),
+        Refusal::InvalidRecord(fault) => (
+            Code::InvalidArgument,
+            Reason::InvalidRecord,
+            vec![("table", fault.table.to_string()), ("attribute", fault.attribute)],
+        ),
+        Refusal::TooLarge { limit, .. } => {
+            (Code::InvalidArgument, Reason::TooLarge, vec![("limit_bytes", limit.to_string())])
+        }
+        Refusal::UnknownFeed { .. } => (Code::NotFound, Reason::UnknownFeed, vec![]),
+        Refusal::UnknownTable { .. } => (Code::NotFound, Reason::UnknownTable, vec![]),
+        Refusal::PreconditionFailed { table, key, present } => (
+            Code::FailedPrecondition,
+            Reason::PreconditionFailed,
+            vec![("table", table.to_string()), ("key", key), ("revision", present.to_string())],
+        ),
+        Refusal::IdempotencyKeyReused => (Code::AlreadyExists, Reason::IdempotencyKeyReused, vec![]),
+        Refusal::UnknownSession => (Code::NotFound, Reason::UnknownSession, vec![]),
+        Refusal::ForeignSession => (Code::PermissionDenied, Reason::ForeignSession, vec![]),
+        Refusal::NoStream => (Code::FailedPrecondition, Reason::NoStream, vec![]),
+        Refusal::Fenced => (Code::FailedPrecondition, Reason::Fenced, vec![]),
+        Refusal::TooManySubscriptions { limit } => {
+            (Code::ResourceExhausted, Reason::TooManySubscriptions, vec![("limit", limit.to_string())])
+        }
+        Refusal::Compacted { oldest } => {
+            (Code::OutOfRange, Reason::Compacted, vec![("oldest", oldest.to_string())])
+        }
+        Refusal::LostHistory { head } => {
+            (Code::OutOfRange, Reason::LostHistory, vec![("head", head.to_string())])
+        }
+        Refusal::Denied(_) => (Code::PermissionDenied, Reason::PermissionDenied, vec![]),
+        Refusal::Unavailable => (Code::Unavailable, Reason::Unavailable, vec![]),
+        Refusal::Internal(cause) => {
+            error!(error = %cause, "a call failed");
+            (Code::Internal, Reason::Internal, vec![])
+        }
+    };
+    let metadata: HashMap<String, String> =
+        metadata.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    Status::with_error_details(code, message, ErrorDetails::with_error_info(reason.as_str(), ERROR_DOMAIN, metadata))
+}

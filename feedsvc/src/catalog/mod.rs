@@ -1,0 +1,22 @@
+//! The catalogue: which tables there are, and what their records look like.
+//!
+//! `sdl` reads tables from the schema language, `model` is what they are, `record` checks records against them, and
+//! `scalar` and `json` are what records are made of. No I/O but the reading of schema files in `source`.
+
+pub(crate) mod json;
+mod model;
+mod record;
+mod scalar;
+mod sdl;
+mod source;
+
+pub(crate) use model::{Catalog, CatalogTable, TableDefinition, TableId, TableName};
+pub(crate) use record::{RecordFault, ValidRecord, check_record};
+pub use sdl::SchemaError;
+pub use source::{SchemaReadError, SchemaSource};
+
+/// The database of the service's own tables; only the service itself writes it.
+pub(crate) const SYSTEM_DATABASE: &str = "system";
+
+/// The table whose records are the definitions of all other tables.
+pub(crate) const SYSTEM_TABLE: &str = "table";

@@ -1,0 +1,230 @@
+//! The thread that commits.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tracing::{error, info};
+
+use super::draft::{Draft, NotApplied};
+use super::pipeline::ProposalQueue;
+use super::proposal::{Proposal, Reply};
+use super::{records, sessions, tables};
+use crate::catalog::Catalog;
+use crate::clock::Clock;
+use crate::lease::Leases;
+use crate::refusal::Refusal;
+use crate::ring::Ring;
+use crate::store::{FeedHead, StoreError, Writer};
+
+/// How many proposals share a transaction at most.
+const GROUP_PROPOSALS_MAX: usize = 256;
+/// How much a transaction writes at most before it takes no further proposal, so that none waits long for its fsync.
+const GROUP_LIMIT_BYTES: usize = 4 * 1024 * 1024;
+
+/// What the committer works with and makes visible to others.
+pub(crate) struct CommitterParts {
+    pub(crate) writer: Box<dyn Writer>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) ring: Arc<Ring>,
+    pub(crate) catalog: watch::Sender<Arc<Catalog>>,
+    /// Whether the last transaction could be committed.
+    pub(crate) is_writable: watch::Sender<bool>,
+}
+
+/// The committer itself; it lives on a thread of its own.
+pub(crate) struct Committer {
+    parts: CommitterParts,
+    /// Where the next transaction begins; `None` after a failure, when only the store knows.
+    head: Option<FeedHead>,
+}
+
+/// Answers one proposal, when it is known what became of the transaction.
+type Answer = Box<dyn FnOnce(Durability)>;
+
+/// What became of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Durability {
+    Durable,
+    Lost,
+}
+
+/// Whether the committer goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    GoOn,
+    Stop,
+}
+
+impl Committer {
+    /// Makes a committer; its ring must stand at the head of its store.
+    pub(crate) fn new(parts: CommitterParts) -> Committer {
+        Committer { parts, head: None }
+    }
+
+    /// Commits what is proposed until it is told to stop, or nobody can propose any more.
+    pub(crate) fn run(mut self, mut queue: ProposalQueue) {
+        while let Some(first) = queue.0.blocking_recv() {
+            let (group, course) = take_group(first, &mut queue);
+            self.commit(group);
+            if course == Course::Stop {
+                break;
+            }
+        }
+    }
+
+    fn commit(&mut self, group: Vec<Proposal>) {
+        let mut answers: Vec<Answer> = Vec::with_capacity(group.len());
+        let outcome = self.try_commit(group, &mut answers);
+        let durability = match &outcome {
+            Ok(()) => Durability::Durable,
+            Err(error) => {
+                error!(error = %error, "a transaction was lost");
+                // What the store has now is not known, and so is not what to go on from.
+                self.head = None;
+                Durability::Lost
+            }
+        };
+        let was_writable = self.parts.is_writable.send_replace(durability == Durability::Durable);
+        if !was_writable && durability == Durability::Durable {
+            info!("the store can be written");
+        }
+        for answer in answers {
+            answer(durability);
+        }
+    }
+
+    fn try_commit(&mut self, group: Vec<Proposal>, answers: &mut Vec<Answer>) -> Result<(), StoreError> {
+        // Whatever fails from here on, each proposal of the group has its answer in `answers` by the end.
+        let head = match self.head {
+            Some(head) => Ok(head),
+            None => self.recover(),
+        };
+        let begun = head.and_then(|head| Ok((head, self.parts.writer.begin()?)));
+        let (head, transaction) = match begun {
+            Ok(begun) => begun,
+            Err(error) => {
+                answers.extend(group.into_iter().map(lost));
+                return Err(error);
+            }
+        };
+        let mut draft = Draft::new(transaction, head, Arc::clone(&self.parts.catalog.borrow()));
+        let mut group = group.into_iter();
+        while let Some(proposal) = group.next() {
+            match run(&mut draft, proposal, &self.parts.leases, self.parts.clock.now_ms()) {
+                Ok(answer) => answers.push(answer),
+                Err((error, answer)) => {
+                    answers.push(answer);
+                    answers.extend(group.map(lost));
+                    return Err(error);
+                }
+            }
+        }
+        let committed = draft.commit()?;
+
+        self.head = Some(committed.head);
+        let has_new_catalog = !Arc::ptr_eq(&committed.catalog, &self.parts.catalog.borrow());
+        if has_new_catalog {
+            // Before the ring: who reads the head and then the catalogue finds no older one.
+            self.parts.catalog.send_replace(committed.catalog);
+        }
+        if !committed.entries.is_empty() {
+            self.parts.ring.publish(committed.entries);
+        }
+        Ok(())
+    }
+
+    /// Finds out where the store stands; what was committed without being published is left to the readers of the store.
+    fn recover(&mut self) -> Result<FeedHead, StoreError> {
+        let head = self.parts.writer.head()?;
+        if head.revision != self.parts.ring.head() {
+            self.parts.ring.reset(head.revision);
+        }
+        Ok(head)
+    }
+}
+
+/// Takes what waits behind the first proposal, up to the bounds of a transaction.
+fn take_group(first: Proposal, queue: &mut ProposalQueue) -> (Vec<Proposal>, Course) {
+    let mut group = Vec::new();
+    let mut size_bytes = 0;
+    let mut next = Some(first);
+    while let Some(proposal) = next {
+        if matches!(proposal, Proposal::Stop) {
+            queue.0.close();
+            return (group, Course::Stop);
+        }
+        size_bytes += proposal.size_bytes();
+        group.push(proposal);
+        let has_room = group.len() < GROUP_PROPOSALS_MAX && size_bytes < GROUP_LIMIT_BYTES;
+        next = if has_room { queue.0.try_recv().ok() } else { None };
+    }
+    (group, Course::GoOn)
+}
+
+/// Runs one proposal; an error is that of the whole transaction.
+fn run(
+    draft: &mut Draft<'_>,
+    proposal: Proposal,
+    leases: &Leases,
+    now_ms: i64,
+) -> Result<Answer, (StoreError, Answer)> {
+    match proposal {
+        Proposal::Records(commit, reply) => answer_with(reply, records::run(draft, &commit, now_ms)),
+        Proposal::Session(command, reply) => {
+            answer_with(reply, sessions::run(draft, &command, leases, now_ms))
+        }
+        Proposal::Touch(ids, reply) => answer_with(reply, touch(draft, &ids, now_ms)),
+        Proposal::Tables(definitions, reply) => answer_with(reply, tables::run(draft, &definitions, now_ms)),
+        Proposal::Stop => Ok(Box::new(|_| {})),
+    }
+}
+
+fn touch(draft: &mut Draft<'_>, ids: &[String], now_ms: i64) -> Result<(), NotApplied> {
+    let now_ms = draft.commit_time_ms(now_ms);
+    for id in ids {
+        draft.transaction.touch_session(id, now_ms)?;
+        draft.mark_dirty();
+    }
+    Ok(())
+}
+
+fn answer_with<T: 'static>(
+    reply: Reply<T>,
+    outcome: Result<T, NotApplied>,
+) -> Result<Answer, (StoreError, Answer)> {
+    let (outcome, error) = match outcome {
+        Ok(value) => (Ok(value), None),
+        Err(NotApplied::Refused(refusal)) => (Err(refusal), None),
+        Err(NotApplied::Lost(error)) => (Err(Refusal::Unavailable), Some(error)),
+    };
+    let answer: Answer = Box::new(move |durability| {
+        // A refusal may rest on what the lost transaction had written, so it goes the same way.
+        let outcome = match durability {
+            Durability::Durable => outcome,
+            Durability::Lost => Err(Refusal::Unavailable),
+        };
+        // Nobody may wait for it any more.
+        let _ = reply.send(outcome);
+    });
+    match error {
+        Some(error) => Err((error, answer)),
+        None => Ok(answer),
+    }
+}
+
+/// Answers a proposal that was not run.
+fn lost(proposal: Proposal) -> Answer {
+    fn unavailable<T: 'static>(reply: Reply<T>) -> Answer {
+        Box::new(move |_| {
+            let _ = reply.send(Err(Refusal::Unavailable));
+        })
+    }
+    match proposal {
+        Proposal::Records(_, reply) => unavailable(reply),
+        Proposal::Session(_, reply) => unavailable(reply),
+        Proposal::Touch(_, reply) => unavailable(reply),
+        Proposal::Tables(_, reply) => unavailable(reply),
+        Proposal::Stop => Box::new(|_| {}),
+    }
+}

@@ -1,0 +1,118 @@
+//! The transaction that is being made, and what becomes visible with it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::catalog::Catalog;
+use crate::refusal::Refusal;
+use crate::revision::Revision;
+use crate::ring::RingEntry;
+use crate::store::{FeedHead, NewEntry, StoreError, Subject, Transaction};
+
+/// Why a proposal was not applied.
+#[derive(Debug)]
+pub(super) enum NotApplied {
+    /// It is refused; the transaction is as it was before.
+    Refused(Refusal),
+    /// The store failed; the transaction is lost with all that is in it.
+    Lost(StoreError),
+}
+
+impl From<Refusal> for NotApplied {
+    fn from(refusal: Refusal) -> NotApplied {
+        NotApplied::Refused(refusal)
+    }
+}
+
+impl From<StoreError> for NotApplied {
+    fn from(error: StoreError) -> NotApplied {
+        NotApplied::Lost(error)
+    }
+}
+
+/// A transaction with the state that it leaves.
+///
+/// Invariant: a proposal is checked completely before it writes, so a refused one leaves no trace.
+pub(super) struct Draft<'a> {
+    pub(super) transaction: Box<dyn Transaction + 'a>,
+    pub(super) catalog: Arc<Catalog>,
+    head: FeedHead,
+    entries: Vec<RingEntry>,
+    is_dirty: bool,
+}
+
+/// What a transaction made, to be published.
+pub(super) struct Committed {
+    pub(super) head: FeedHead,
+    pub(super) entries: Vec<RingEntry>,
+    pub(super) catalog: Arc<Catalog>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(transaction: Box<dyn Transaction + 'a>, head: FeedHead, catalog: Arc<Catalog>) -> Draft<'a> {
+        Draft {
+            transaction,
+            catalog,
+            head,
+            entries: Vec::new(),
+            is_dirty: false,
+        }
+    }
+
+    /// Returns the newest revision that the transaction has made so far.
+    pub(super) fn head(&self) -> Revision {
+        self.head.revision
+    }
+
+    /// Returns the time of a commit at this moment, which is never before that of an earlier one.
+    pub(super) fn commit_time_ms(&mut self, now_ms: i64) -> i64 {
+        self.head.commit_time_ms = self.head.commit_time_ms.max(now_ms);
+        self.head.commit_time_ms
+    }
+
+    /// Appends an entry, which must carry the revision after the head.
+    pub(super) fn append(
+        &mut self,
+        principal: &str,
+        subject: Subject<'_>,
+        encoded: Bytes,
+        before: Option<&[u8]>,
+        after: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        let hash = self.head.hash.followed_by(&encoded, before, after);
+        let revision = self.head.revision.next();
+        self.transaction.append(&NewEntry {
+            revision,
+            commit_time_ms: self.head.commit_time_ms,
+            principal,
+            subject,
+            encoded: &encoded,
+            before,
+            after,
+            hash,
+        })?;
+        self.head.revision = revision;
+        self.head.hash = hash;
+        self.entries.push(RingEntry { encoded, hash });
+        self.is_dirty = true;
+        Ok(())
+    }
+
+    /// Notes that something was written that is not in the log.
+    pub(super) fn mark_dirty(&mut self) {
+        self.is_dirty = true;
+    }
+
+    /// Makes everything durable.
+    pub(super) fn commit(self) -> Result<Committed, StoreError> {
+        if self.is_dirty {
+            self.transaction.commit(&self.head)?;
+        }
+        Ok(Committed {
+            head: self.head,
+            entries: self.entries,
+            catalog: self.catalog,
+        })
+    }
+}

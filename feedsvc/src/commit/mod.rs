@@ -1,0 +1,23 @@
+//! The one commit path: everything that changes the feed goes through one queue to one thread.
+//!
+//! The committer takes what waits, runs one proposal after the other against the state that the earlier ones left, in
+//! one transaction (group commit), and then, in this order: commits, publishes the entries to the ring, answers.
+//!
+//! `pipeline` is the queue and the handle to it, `proposal` what goes through it, `committer` the thread, `draft` the
+//! transaction that is being made; `records`, `sessions` and `tables` run the kinds of proposals.
+
+mod committer;
+mod draft;
+mod pipeline;
+mod proposal;
+mod records;
+mod sessions;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use committer::{Committer, CommitterParts};
+pub(crate) use pipeline::Pipeline;
+pub(crate) use proposal::{
+    Condition, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer, SessionProposal,
+};

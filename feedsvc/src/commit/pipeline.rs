@@ -1,0 +1,63 @@
+//! The queue to the committer, and the handle by which everybody proposes.
+
+use proto::feed::v1::CommitResponse;
+use tokio::sync::{mpsc, oneshot};
+
+use super::proposal::{Proposal, RecordCommit, Reply, SessionAnswer, SessionProposal};
+use crate::catalog::TableDefinition;
+use crate::refusal::Refusal;
+
+/// How many proposals wait at most; beyond it a caller waits for room, with its own deadline.
+const QUEUE_LIMIT: usize = 1_024;
+
+/// A handle to the committer.
+#[derive(Clone)]
+pub(crate) struct Pipeline {
+    proposals: mpsc::Sender<Proposal>,
+}
+
+/// The committer's end of the queue.
+pub(crate) struct ProposalQueue(pub(super) mpsc::Receiver<Proposal>);
+
+impl Pipeline {
+    /// Makes the queue.
+    pub(crate) fn new() -> (Pipeline, ProposalQueue) {
+        let (proposals, queue) = mpsc::channel(QUEUE_LIMIT);
+        (Pipeline { proposals }, ProposalQueue(queue))
+    }
+
+    /// Applies a batch of operations on records; returns when it is durable and published.
+    ///
+    /// Dropping the future after it was polled first may or may not keep the commit from happening.
+    pub(crate) async fn commit_records(&self, commit: RecordCommit) -> Result<CommitResponse, Refusal> {
+        self.propose(|reply| Proposal::Records(commit, reply)).await
+    }
+
+    /// Runs a command on a session; returns when it is durable and published.
+    pub(crate) async fn command_session(&self, proposal: SessionProposal) -> Result<SessionAnswer, Refusal> {
+        self.propose(|reply| Proposal::Session(proposal, reply)).await
+    }
+
+    /// Notes activity of sessions; unknown ids are left out.
+    pub(crate) async fn touch_sessions(&self, ids: Vec<String>) -> Result<(), Refusal> {
+        self.propose(|reply| Proposal::Touch(ids, reply)).await
+    }
+
+    /// Makes the catalogue what `definitions` say; returns how many tables changed.
+    pub(crate) async fn set_tables(&self, definitions: Vec<TableDefinition>) -> Result<usize, Refusal> {
+        self.propose(|reply| Proposal::Tables(definitions, reply)).await
+    }
+
+    /// Tells the committer to end after what was proposed before; all later proposals are refused.
+    pub(crate) async fn stop(&self) {
+        // A failure means that it has ended already.
+        let _ = self.proposals.send(Proposal::Stop).await;
+    }
+
+    async fn propose<T>(&self, proposal: impl FnOnce(Reply<T>) -> Proposal) -> Result<T, Refusal> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.proposals.send(proposal(reply)).await;
+        sent.map_err(|_closed| Refusal::Unavailable)?;
+        answer.await.unwrap_or(Err(Refusal::Unavailable))
+    }
+}

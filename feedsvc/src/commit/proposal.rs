@@ -1,0 +1,120 @@
+//! What goes through the pipeline.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto::feed::v1::CommitResponse;
+use tokio::sync::oneshot;
+
+use crate::catalog::{CatalogTable, TableDefinition, TableName, ValidRecord};
+use crate::refusal::Refusal;
+use crate::revision::Revision;
+use crate::session::{SessionCommand, SessionRecord, Subscription};
+
+/// Where the outcome of a proposal goes, once it is durable.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
+
+/// One thing to be done, and where to say that it is.
+pub(super) enum Proposal {
+    Records(RecordCommit, Reply<CommitResponse>),
+    Session(SessionProposal, Reply<SessionAnswer>),
+    /// Activity of sessions, by id.
+    Touch(Vec<String>, Reply<()>),
+    /// The tables that there are to be; answered with the number of changes.
+    Tables(Vec<TableDefinition>, Reply<usize>),
+    /// End after what was proposed before.
+    Stop,
+}
+
+/// What a proposal costs besides its texts, for the bound of a transaction.
+const PROPOSAL_OVERHEAD_BYTES: usize = 256;
+
+impl Proposal {
+    /// Returns about how much the proposal writes.
+    pub(super) fn size_bytes(&self) -> usize {
+        let texts = match self {
+            Proposal::Records(commit, _) => commit.operations.iter().map(RecordOperation::size_bytes).sum(),
+            Proposal::Touch(ids, _) => ids.iter().map(String::len).sum(),
+            Proposal::Session(..) | Proposal::Tables(..) | Proposal::Stop => 0,
+        };
+        texts + PROPOSAL_OVERHEAD_BYTES
+    }
+}
+
+/// A batch of operations that is applied as a whole or not at all.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordCommit {
+    pub(crate) principal: String,
+    /// Valid, or empty.
+    pub(crate) traceparent: String,
+    pub(crate) operations: Vec<RecordOperation>,
+    pub(crate) request_key: Option<RequestKey>,
+}
+
+/// The caller's key for a request that may be sent again.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestKey {
+    pub(crate) key: String,
+    /// Over the operations.
+    pub(crate) request_hash: [u8; 32],
+}
+
+/// One operation on one record.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordOperation {
+    pub(crate) table: TableName,
+    pub(crate) key: String,
+    pub(crate) condition: Condition,
+    pub(crate) action: RecordAction,
+}
+
+impl RecordOperation {
+    fn size_bytes(&self) -> usize {
+        let value = match &self.action {
+            RecordAction::Put { value, .. } => value.len(),
+            RecordAction::Delete => 0,
+        };
+        self.key.len() + value + PROPOSAL_OVERHEAD_BYTES
+    }
+}
+
+/// What must hold for a record before an operation on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    None,
+    Exists,
+    Absent,
+    Revision(Revision),
+}
+
+/// What is done to a record.
+#[derive(Clone, Debug)]
+pub(crate) enum RecordAction {
+    Put {
+        /// As it was sent, for the case that the table has changed since it was checked.
+        value: Bytes,
+        table: Arc<CatalogTable>,
+        /// `value`, checked against `table`.
+        record: ValidRecord,
+    },
+    Delete,
+}
+
+/// A command on a session.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionProposal {
+    pub(crate) principal: String,
+    pub(crate) id: String,
+    pub(crate) command: SessionCommand,
+}
+
+/// What a command on a session did.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionAnswer {
+    /// The entry's; if the command changed nothing, that of the subscription which is there, else the head.
+    pub(crate) revision: Revision,
+    /// Whether the command changed something.
+    pub(crate) has_changed: bool,
+    /// The record right after an open.
+    pub(crate) session: Option<(SessionRecord, Vec<Subscription>)>,
+}

@@ -1,0 +1,225 @@
+//! Runs commits of records.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use proto::feed::v1::{CommitResponse, Operation, OperationResult};
+
+use super::draft::{Draft, NotApplied};
+use super::proposal::{Condition, RecordAction, RecordCommit, RecordOperation};
+use crate::catalog::{CatalogTable, TableId, check_record};
+use crate::entry::{CommitHeader, encode_change};
+use crate::refusal::Refusal;
+use crate::revision::Revision;
+use crate::store::{KeptAnswer, StoreError, StoredRecord, Subject};
+
+/// For how long an answer is kept under its request key (feed.proto, `CommitRequest.idempotency_key`).
+const REQUEST_KEY_LIFETIME_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// Applies a commit, or gives the answer that it got before.
+pub(super) fn run(draft: &mut Draft<'_>, commit: &RecordCommit, now_ms: i64) -> Result<CommitResponse, NotApplied> {
+    let commit_time_ms = draft.commit_time_ms(now_ms);
+    let expired_ms = commit_time_ms - REQUEST_KEY_LIFETIME_MS;
+    if let Some(answer) = find_earlier_answer(draft, commit, expired_ms)? {
+        return Ok(answer);
+    }
+
+    let plan = plan(draft, commit, commit_time_ms)?;
+    write(draft, commit, &plan, commit_time_ms)?;
+
+    let answer = CommitResponse {
+        results: plan.results,
+        commit_time_ms,
+        head: draft.head().0,
+        repeated: false,
+    };
+    if let Some(request) = &commit.request_key {
+        let kept = KeptAnswer {
+            request_hash: request.request_hash,
+            made_ms: commit_time_ms,
+            answer: answer.encode_to_vec(),
+        };
+        draft.transaction.keep_answer(&commit.principal, &request.key, &kept, expired_ms)?;
+        draft.mark_dirty();
+    }
+    Ok(answer)
+}
+
+fn find_earlier_answer(
+    draft: &Draft<'_>,
+    commit: &RecordCommit,
+    expired_ms: i64,
+) -> Result<Option<CommitResponse>, NotApplied> {
+    let Some(request) = &commit.request_key else { return Ok(None) };
+    let kept = draft.transaction.find_answer(&commit.principal, &request.key)?;
+    let Some(kept) = kept.filter(|kept| kept.made_ms >= expired_ms) else { return Ok(None) };
+    if kept.request_hash != request.request_hash {
+        return Err(Refusal::IdempotencyKeyReused.into());
+    }
+    let answer = CommitResponse::decode(kept.answer.as_slice()).map_err(|_| StoreError::Damaged {
+        problem: "a kept answer that does not parse",
+        revision: draft.head(),
+    })?;
+    Ok(Some(CommitResponse {
+        repeated: true,
+        ..answer
+    }))
+}
+
+/// What a commit will write, in its order, and what it will answer.
+struct Plan<'a> {
+    changes: Vec<PlannedChange<'a>>,
+    results: Vec<OperationResult>,
+}
+
+struct PlannedChange<'a> {
+    table: TableId,
+    request: &'a RecordOperation,
+    before: Option<StoredRecord>,
+    after: Option<StoredRecord>,
+}
+
+/// The records that the operations before in the batch left; what is not there is as the transaction has it.
+type Overlay<'a> = HashMap<(TableId, &'a str), Option<StoredRecord>>;
+
+/// Checks all operations, each against what the ones before it leave, without writing.
+fn plan<'a>(draft: &Draft<'_>, commit: &'a RecordCommit, commit_time_ms: i64) -> Result<Plan<'a>, NotApplied> {
+    let now = timestamp(commit_time_ms);
+    let mut overlay = Overlay::new();
+    let mut changes = Vec::with_capacity(commit.operations.len());
+    let mut results = Vec::with_capacity(commit.operations.len());
+    for request in &commit.operations {
+        let table = draft.catalog.find(&request.table).ok_or_else(|| Refusal::UnknownTable {
+            table: request.table.clone(),
+        })?;
+        let place = (table.id, request.key.as_str());
+        let before = match overlay.get(&place) {
+            Some(record) => record.clone(),
+            None => draft.transaction.find_record(table.id, &request.key)?,
+        };
+        check_condition(request, before.as_ref())?;
+
+        let revision = Revision(draft.head().0 + changes.len() as u64 + 1);
+        let after = match &request.action {
+            RecordAction::Put { .. } => Some(StoredRecord {
+                revision,
+                value: stored_value(table, request, before.as_ref(), &now)?,
+            }),
+            RecordAction::Delete => None,
+        };
+        let existed = before.is_some();
+        let has_changed = existed || after.is_some();
+        results.push(OperationResult {
+            revision: if has_changed { revision.0 } else { 0 },
+            existed,
+        });
+        if has_changed {
+            if commit.operations.len() > 1 {
+                overlay.insert(place, after.clone());
+            }
+            changes.push(PlannedChange {
+                table: table.id,
+                request,
+                before,
+                after,
+            });
+        }
+    }
+    Ok(Plan { changes, results })
+}
+
+fn check_condition(request: &RecordOperation, present: Option<&StoredRecord>) -> Result<(), Refusal> {
+    let holds = match request.condition {
+        Condition::None => true,
+        Condition::Exists => present.is_some(),
+        Condition::Absent => present.is_none(),
+        Condition::Revision(revision) => present.is_some_and(|record| record.revision == revision),
+    };
+    if holds {
+        return Ok(());
+    }
+    Err(Refusal::PreconditionFailed {
+        table: request.table.clone(),
+        key: request.key.clone(),
+        present: present.map_or(Revision::ZERO, |record| record.revision),
+    })
+}
+
+/// Returns the record as it will be stored; checked again if its table has changed since it was checked.
+fn stored_value(
+    table: &Arc<CatalogTable>,
+    request: &RecordOperation,
+    before: Option<&StoredRecord>,
+    now: &str,
+) -> Result<Bytes, Refusal> {
+    let before = before.map(|record| record.value.as_ref());
+    match &request.action {
+        RecordAction::Put {
+            table: checked_against,
+            record,
+            ..
+        } if Arc::ptr_eq(checked_against, table) => Ok(record.stamped(table, before, now).into()),
+        RecordAction::Put { value, .. } => {
+            let record = check_record(table, &request.key, value)?;
+            Ok(record.stamped(table, before, now).into())
+        }
+        RecordAction::Delete => Ok(Bytes::new()),
+    }
+}
+
+fn write(
+    draft: &mut Draft<'_>,
+    commit: &RecordCommit,
+    plan: &Plan<'_>,
+    commit_time_ms: i64,
+) -> Result<(), StoreError> {
+    let header = CommitHeader {
+        commit_time_ms,
+        commit_end: Revision(draft.head().0 + plan.changes.len() as u64),
+        principal: &commit.principal,
+        traceparent: &commit.traceparent,
+    };
+    for change in &plan.changes {
+        let key = change.request.key.as_str();
+        let operation = match (&change.before, &change.after) {
+            (None, _) => Operation::Insert,
+            (Some(_), Some(_)) => Operation::Update,
+            (Some(_), None) => Operation::Delete,
+        };
+        match &change.after {
+            Some(record) => draft.transaction.write_record(change.table, key, record, change.before.is_some())?,
+            None => draft.transaction.remove_record(change.table, key)?,
+        }
+        let encoded = encode_change(&header, draft.head().next(), operation, &change.request.table, key);
+        draft.append(
+            &commit.principal,
+            Subject::Record {
+                table: change.table,
+                key,
+            },
+            encoded,
+            change.before.as_ref().map(|record| record.value.as_ref()),
+            change.after.as_ref().map(|record| record.value.as_ref()),
+        )?;
+    }
+    Ok(())
+}
+
+/// Returns a time as the service writes it into records: RFC 3339, UTC, milliseconds.
+fn timestamp(time_ms: i64) -> String {
+    let timestamp = jiff::Timestamp::from_millisecond(time_ms).unwrap_or_default();
+    format!("{timestamp:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::timestamp;
+
+    #[test]
+    fn times_are_rfc3339_with_milliseconds() {
+        assert_eq!(timestamp(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(timestamp(1_709_210_096_007), "2024-02-29T12:34:56.007Z");
+    }
+}

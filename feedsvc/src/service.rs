@@ -1,0 +1,296 @@
+//! The service in a process: opened on a data directory, then served on a listener.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::info;
+
+use crate::api;
+use crate::catalog::{Catalog, SchemaReadError, SchemaSource, TableDefinition, TableName};
+use crate::clock::{Clock, SystemClock};
+use crate::commit::{Committer, CommitterParts, Pipeline};
+use crate::expiry;
+use crate::feed::Feed;
+use crate::lease::Leases;
+use crate::ring::Ring;
+use crate::store::reads::Reads;
+use crate::store::sqlite;
+use crate::store::{Reader, StoreError, StoreOpenError};
+
+/// How long calls that are under way at the end may take. Watches end at once, so only a reader that takes nothing
+/// from its connection, or a very large commit, needs so much.
+const END_GRACE: Duration = Duration::from_millis(500);
+/// How many stored tables are read at a time at the start.
+const TABLES_PER_READ: usize = 1_000;
+
+/// What a service is opened with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The directory of the store; it is made if it is missing.
+    pub data: PathBuf,
+    /// Where the tables come from.
+    pub schema: SchemaSource,
+    /// The bounds.
+    pub limits: Limits,
+}
+
+/// The bounds of a service; the default is right for production.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// How much memory the newest entries of the log may take, in bytes.
+    pub ring_bytes: usize,
+    /// How large a record may be when it is sent, in bytes.
+    pub record_bytes: usize,
+    /// How long a session may be idle if its creator says nothing else.
+    pub session_idle_timeout: Duration,
+    /// For how long after the start no session expires.
+    pub expiry_grace: Duration,
+    /// How often idle sessions are looked for.
+    pub expiry_interval: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            ring_bytes: 64 * 1024 * 1024,
+            record_bytes: 1024 * 1024,
+            session_idle_timeout: Duration::from_secs(30 * 60),
+            expiry_grace: Duration::from_secs(5 * 60),
+            expiry_interval: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Options {
+    /// Returns options with the default bounds.
+    pub fn new(data: impl Into<PathBuf>, schema: SchemaSource) -> Options {
+        Options {
+            data: data.into(),
+            schema,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Why a service cannot be opened; its text is one line that says what to do, and then one per error of a schema.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The schema cannot be read or has errors.
+    #[error(transparent)]
+    Schema(#[from] SchemaReadError),
+    /// The store has no tables from an earlier run, and no schema was named.
+    #[error("cannot start without tables: data directory `{}` has none yet; name a schema with --schema", data.display())]
+    NoTables {
+        /// The data directory.
+        data: PathBuf,
+    },
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreOpenError),
+    /// The store was opened, and then could not be read or written.
+    #[error("cannot use the store in `{}`: {problem}; check the disk, or restore the store from a backup", data.display())]
+    Unusable {
+        /// The data directory.
+        data: PathBuf,
+        /// What failed.
+        problem: String,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}; raise the limit of processes")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Why a service stopped serving by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The server failed.
+    #[error("cannot serve: {0}; start again")]
+    Server(String),
+}
+
+/// An open service, which holds its data directory until it is dropped or has served.
+pub struct Service {
+    feed: Arc<Feed>,
+    clock: Arc<dyn Clock>,
+    is_writable: watch::Receiver<bool>,
+    committer: JoinHandle<()>,
+}
+
+impl Service {
+    /// Opens the store and brings its catalogue to what the schema says.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; with a schema that has errors the store is not touched.
+    pub async fn open(options: Options) -> Result<Service, OpenError> {
+        Service::open_with_clock(options, Arc::new(SystemClock::new())).await
+    }
+
+    /// Opens the service with another clock.
+    pub(crate) async fn open_with_clock(options: Options, clock: Arc<dyn Clock>) -> Result<Service, OpenError> {
+        let Options { data, schema, limits } = options;
+        let opening = tokio::task::spawn_blocking({
+            let data = data.clone();
+            move || open_store(&data, &schema)
+        });
+        let opened = opening.await.unwrap_or_else(|lost| Err(unusable(&data, &lost)))?;
+        let Opened {
+            store,
+            definitions,
+            catalog,
+        } = opened;
+        let bounds = store.reader.bounds().map_err(|error| unusable(&data, &error))?;
+
+        let (catalog_sender, catalog) = watch::channel(Arc::new(catalog));
+        let (is_writable_sender, is_writable) = watch::channel(true);
+        let ring = Arc::new(Ring::new(bounds.head, limits.ring_bytes));
+        let leases = Arc::new(Leases::new(Arc::clone(&clock)));
+        let (pipeline, queue) = Pipeline::new();
+        let committer = Committer::new(CommitterParts {
+            writer: Box::new(store.writer),
+            clock: Arc::clone(&clock),
+            leases: Arc::clone(&leases),
+            ring: Arc::clone(&ring),
+            catalog: catalog_sender,
+            is_writable: is_writable_sender,
+        });
+        let committer = std::thread::Builder::new()
+            .name("committer".to_owned())
+            .spawn(move || committer.run(queue))
+            .map_err(OpenError::Thread)?;
+
+        if let Some(definitions) = definitions {
+            match pipeline.set_tables(definitions).await {
+                Ok(0) => {}
+                Ok(changed) => info!(tables = changed, "the catalogue has changed"),
+                Err(refusal) => return Err(unusable(&data, &refusal)),
+            }
+        }
+        let feed = Feed {
+            store_id: store.reader.store_id().to_owned(),
+            limits,
+            reads: Reads::new(store.reader),
+            pipeline,
+            ring,
+            leases,
+            catalog,
+            shutdown: CancellationToken::new(),
+            oldest: AtomicU64::new(bounds.oldest.0),
+        };
+        Ok(Service {
+            feed: Arc::new(feed),
+            clock,
+            is_writable,
+            committer,
+        })
+    }
+
+    /// Serves on a listener until `shutdown` is cancelled, and then ends within a second: watches end with UNAVAILABLE,
+    /// calls that are under way have 500 ms. Returns when everything is written and the data directory is free.
+    ///
+    /// Dropping the future ends the service without waiting for calls; what was acknowledged is durable.
+    ///
+    /// # Errors
+    /// The server failed before `shutdown` was cancelled; the service has ended then all the same.
+    pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServeError> {
+        let Service {
+            feed,
+            clock,
+            is_writable,
+            committer,
+        } = self;
+        // Whatever way the service ends, its watches end too.
+        let stop_watches = feed.shutdown.clone().drop_guard();
+        let tasks = TaskTracker::new();
+        tasks.spawn(expiry::run(Arc::clone(&feed), clock, feed.shutdown.clone()));
+
+        let server = api::serve(Arc::clone(&feed), listener, is_writable, shutdown.clone(), &tasks);
+        let ended = async {
+            shutdown.cancelled().await;
+            feed.shutdown.cancel();
+            tokio::time::sleep(END_GRACE).await;
+        };
+        let outcome = tokio::select! {
+            outcome = server => outcome.map_err(|error| ServeError::Server(error.to_string())),
+            () = ended => Ok(()),
+        };
+        drop(stop_watches);
+        tasks.close();
+        tasks.wait().await;
+        feed.pipeline.stop().await;
+        // The thread ends after what it was given; joining it is a wait, so not on the runtime.
+        let joined = tokio::task::spawn_blocking(move || committer.join().is_ok()).await;
+        match joined {
+            Ok(true) => outcome,
+            Ok(false) | Err(_) => Err(ServeError::Server("the committer failed".to_owned())),
+        }
+    }
+}
+
+/// What opening a store brings.
+struct Opened {
+    store: sqlite::OpenedStore,
+    /// What the catalogue is to become; `None`: it stays.
+    definitions: Option<Vec<TableDefinition>>,
+    catalog: Catalog,
+}
+
+fn open_store(data: &PathBuf, schema: &SchemaSource) -> Result<Opened, OpenError> {
+    let definitions = schema.read()?;
+    let store = sqlite::open(data)?;
+    let catalog = load_catalog(store.reader.as_ref()).map_err(|error| unusable(data, &error))?;
+    if definitions.is_none() && catalog.tables().next().is_none() {
+        return Err(OpenError::NoTables { data: data.clone() });
+    }
+    Ok(Opened {
+        store,
+        definitions,
+        catalog,
+    })
+}
+
+/// Reads the catalogue that the store has.
+fn load_catalog(reader: &dyn Reader) -> Result<Catalog, StoreError> {
+    let ids: BTreeMap<_, _> = reader.table_ids()?.into_iter().collect();
+    let mut catalog = Catalog::new(ids);
+    let Some(system_id) = catalog.find_id(&TableName::system_table()) else { return Ok(catalog) };
+    let mut after_key = String::new();
+    loop {
+        let records = reader.read_records(system_id, &after_key, TABLES_PER_READ)?;
+        let Some(last) = records.last() else { return Ok(catalog) };
+        after_key = last.key.clone();
+        for stored in &records {
+            let revision = stored.record.revision;
+            let damaged = StoreError::Damaged {
+                problem: "a table that does not parse",
+                revision,
+            };
+            let Ok(definition) = serde_json::from_slice::<TableDefinition>(&stored.record.value) else {
+                return Err(damaged);
+            };
+            let Some(id) = catalog.find_id(&definition.name()) else { return Err(damaged) };
+            catalog.insert(id, definition);
+            catalog.revision = catalog.revision.max(revision);
+        }
+    }
+}
+
+fn unusable(data: &std::path::Path, problem: &dyn std::error::Error) -> OpenError {
+    OpenError::Unusable {
+        data: data.to_owned(),
+        problem: problem.to_string(),
+    }
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Service").field("store_id", &self.feed.store_id).finish_non_exhaustive()
+    }
+}

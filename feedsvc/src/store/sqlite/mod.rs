@@ -1,0 +1,12 @@
+//! The default store: one SQLite database in write-ahead mode.
+//!
+//! `open` makes or opens it and locks the data directory, `read` and `write` are the two halves of the contract,
+//! `rows` is what they share about rows and numbers.
+
+mod migration;
+mod open;
+mod read;
+mod rows;
+mod write;
+
+pub(crate) use open::{OpenedStore, open};

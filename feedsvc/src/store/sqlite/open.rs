@@ -1,0 +1,126 @@
+//! Opens the store of a data directory, for this process alone.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use rustix::fs::{FlockOperation, flock};
+
+use super::migration::{MigrationError, migrate};
+use super::read::SqliteReader;
+use super::write::SqliteWriter;
+use crate::store::StoreOpenError;
+
+/// The database's file in the data directory.
+const DATABASE_FILE: &str = "feed.sqlite";
+/// The file whose lock says that a process has the directory.
+const LOCK_FILE: &str = "lock";
+/// How long a connection waits for a lock of SQLite's own. Readers never wait in write-ahead mode except for a moment
+/// while the log is reset, and there is one writer.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The writer's page cache. It holds the inner pages of tables and indexes of some million records.
+const WRITER_CACHE_KIB: i64 = 64 * 1024;
+
+/// Both halves of an open store.
+pub(crate) struct OpenedStore {
+    pub(crate) reader: Arc<SqliteReader>,
+    pub(crate) writer: SqliteWriter,
+}
+
+/// Opens the store in `directory`, and makes both where they are missing.
+///
+/// # Errors
+/// See the variants; nothing was changed except that the directory may have been made.
+pub(crate) fn open(directory: &Path) -> Result<OpenedStore, StoreOpenError> {
+    let in_directory = |source| StoreOpenError::Directory {
+        directory: directory.to_owned(),
+        source,
+    };
+    std::fs::create_dir_all(directory).map_err(in_directory)?;
+    let lock = lock(directory)?;
+    // SQLite tells the cause of such failures badly, so find out by writing.
+    probe(directory).map_err(in_directory)?;
+
+    let file = directory.join(DATABASE_FILE);
+    let refused = |problem: String| StoreOpenError::Database {
+        file: file.clone(),
+        problem,
+    };
+    let store_id = new_store_id().map_err(in_directory)?;
+    let mut connection = connect_for_writing(&file).map_err(|error| refused(error.to_string()))?;
+    migrate(&mut connection, &store_id).map_err(|error| match error {
+        MigrationError::Newer { found, supported } => StoreOpenError::Newer {
+            file: file.clone(),
+            found,
+            supported,
+        },
+        MigrationError::Database(error) => refused(error.to_string()),
+    })?;
+    let reader = SqliteReader::open(file.clone()).map_err(|error| refused(error.to_string()))?;
+    Ok(OpenedStore {
+        reader: Arc::new(reader),
+        writer: SqliteWriter::new(connection, lock),
+    })
+}
+
+/// Takes the directory's lock, which lives as long as the file that is returned.
+fn lock(directory: &Path) -> Result<File, StoreOpenError> {
+    let in_directory = |source| StoreOpenError::Directory {
+        directory: directory.to_owned(),
+        source,
+    };
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(directory.join(LOCK_FILE))
+        .map_err(in_directory)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(error) if Error::from(error).kind() == ErrorKind::WouldBlock => Err(StoreOpenError::Locked {
+            directory: directory.to_owned(),
+        }),
+        Err(error) => Err(in_directory(error.into())),
+    }
+}
+
+fn probe(directory: &Path) -> Result<(), Error> {
+    let file = directory.join("probe");
+    std::fs::write(&file, b"x")?;
+    std::fs::remove_file(&file)
+}
+
+/// Returns 128 random bits as hex digits.
+fn new_store_id() -> Result<String, Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| Error::other(error.to_string()))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn connect_for_writing(file: &PathBuf) -> Result<Connection, rusqlite::Error> {
+    let connection = Connection::open(file)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // Every commit reaches the disk before it is acknowledged.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", false)?;
+    connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // A checkpoint every 16 MiB: rarer than the default, so that hot pages are written once for many commits.
+    connection.pragma_update(None, "wal_autocheckpoint", 4096)?;
+    connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+    connection.set_prepared_statement_cache_capacity(256);
+    Ok(connection)
+}
+
+/// Opens one more connection for reads.
+pub(super) fn connect_for_reading(file: &PathBuf) -> Result<Connection, rusqlite::Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(file, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(256);
+    Ok(connection)
+}

@@ -1,0 +1,106 @@
+//! What reading and writing share: rows as values, and numbers as SQLite has them.
+
+use bytes::Bytes;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Row, ToSql};
+
+use crate::catalog::TableId;
+use crate::chain::ChainHash;
+use crate::revision::Revision;
+use crate::session::{SessionRecord, Subscription};
+use crate::store::{StoreError, StoredRecord};
+
+/// The columns of a session, in the order that [`session`] reads.
+pub(super) const SESSION_COLUMNS: &str = "id, principal, protocol_version, client_info, client_capabilities, \
+     created_ms, last_active_ms, idle_timeout_ms, owner_instance, fence";
+
+impl ToSql for Revision {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.0.cast_signed().into())
+    }
+}
+
+impl ToSql for TableId {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.0.into())
+    }
+}
+
+/// JSON that is known to be UTF-8, stored as text without a copy.
+pub(super) struct JsonText<'a>(pub(super) &'a [u8]);
+
+impl ToSql for JsonText<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Text(self.0)))
+    }
+}
+
+/// Reads a revision.
+pub(super) fn revision(row: &Row<'_>, column: usize) -> rusqlite::Result<Revision> {
+    Ok(Revision(row.get::<_, i64>(column)?.cast_unsigned()))
+}
+
+/// Reads text or a blob as bytes.
+pub(super) fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Bytes> {
+    Ok(optional_bytes(row, column)?.unwrap_or_default())
+}
+
+/// Reads text or a blob as bytes; `None` for NULL.
+pub(super) fn optional_bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Bytes>> {
+    match row.get_ref(column)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(Some(Bytes::copy_from_slice(bytes))),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => Ok(None),
+    }
+}
+
+/// Reads a hash; damaged if it is none.
+pub(super) fn hash(bytes: &[u8], revision: Revision) -> Result<ChainHash, StoreError> {
+    ChainHash::from_bytes(bytes).ok_or(StoreError::Damaged {
+        problem: "a hash of wrong length",
+        revision,
+    })
+}
+
+/// Reads a record from the columns revision and value, which begin at `column`.
+pub(super) fn record(row: &Row<'_>, column: usize) -> rusqlite::Result<StoredRecord> {
+    Ok(StoredRecord {
+        revision: revision(row, column)?,
+        value: bytes(row, column + 1)?,
+    })
+}
+
+/// Reads a session from [`SESSION_COLUMNS`].
+pub(super) fn session(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
+    Ok(SessionRecord {
+        id: row.get(0)?,
+        principal: row.get(1)?,
+        protocol_version: row.get(2)?,
+        client_info: row.get(3)?,
+        client_capabilities: row.get(4)?,
+        created_ms: row.get(5)?,
+        last_active_ms: row.get(6)?,
+        idle_timeout_ms: row.get(7)?,
+        owner_instance: row.get(8)?,
+        fence: revision(row, 9)?,
+    })
+}
+
+/// Reads a subscription from the columns uri, spelling, revision.
+pub(super) fn subscription(row: &Row<'_>) -> rusqlite::Result<Subscription> {
+    Ok(Subscription {
+        uri: row.get(0)?,
+        spelling: row.get(1)?,
+        revision: revision(row, 2)?,
+    })
+}
+
+/// Reads all subscriptions of a session, sorted by URI.
+pub(super) fn read_subscriptions(
+    connection: &rusqlite::Connection,
+    session: &str,
+) -> Result<Vec<Subscription>, StoreError> {
+    let mut statement = connection
+        .prepare_cached("SELECT uri, spelling, revision FROM subscription WHERE session_id = ?1 ORDER BY uri")?;
+    let subscriptions = statement.query_map([session], subscription)?;
+    Ok(subscriptions.collect::<Result<_, _>>()?)
+}

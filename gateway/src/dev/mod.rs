@@ -1,0 +1,103 @@
+//! The dev mode: feed service and gateway in one process, talking real gRPC over the loopback interface.
+
+mod demo_writes;
+mod greeting;
+mod samples;
+
+use std::io::Write;
+
+use feedsvc::{Options, SchemaSource, Service};
+use greeting::Greeting;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::error;
+
+use crate::config::DevOptions;
+use crate::feed::FeedClient;
+use crate::server::{self, Failure, Server};
+
+/// Runs both services until `shutdown`.
+pub(crate) async fn run(options: DevOptions, shutdown: CancellationToken) -> Result<(), Failure> {
+    let listener = server::bind(options.feed, "feed").await?;
+    let feed_address = listener.local_addr().map_err(Failure::Runtime)?;
+    let schema = match &options.schema {
+        Some(path) => SchemaSource::Path(path.clone()),
+        None => {
+            let (name, sdl) = samples::SCHEMA;
+            SchemaSource::Text {
+                name: name.into(),
+                sdl: sdl.into(),
+            }
+        }
+    };
+    let service = Service::open(Options::new(options.data.clone(), schema))
+        .await
+        .map_err(|error| Failure::FeedService(error.to_string()))?;
+
+    let url = http::Uri::builder()
+        .scheme("http")
+        .authority(feed_address.to_string())
+        .path_and_query("/")
+        .build()
+        .map_err(|error| Failure::FeedService(error.to_string()))?;
+    let server = Server::bind(options.listen, url.clone(), shutdown.clone()).await?;
+    let ready_line = server.ready_line().map_err(Failure::Runtime)?;
+    let greeting = Greeting {
+        application: server.application().map_err(Failure::Runtime)?,
+        feed: feed_address,
+        data: &options.data,
+        samples: options.schema.is_none(),
+    }
+    .text();
+
+    let tasks = TaskTracker::new();
+    // The gateway ends first: its streams end as planned, not because the feed service went away.
+    let feed_shutdown = CancellationToken::new();
+    tasks.spawn({
+        let feed_shutdown = feed_shutdown.clone();
+        async move {
+            if let Err(error) = service.serve(listener, feed_shutdown).await {
+                error!(%error, "the feed service ended");
+            }
+        }
+    });
+    let live = server.live();
+    let gateway = tasks.spawn(server.run());
+    let feed = FeedClient::new(url, "dev".into());
+    let started = tokio::select! {
+        () = shutdown.cancelled() => Ok(()),
+        started = start(&options, &feed, live) => started,
+    };
+    if started.is_ok() && !shutdown.is_cancelled() {
+        println!("{ready_line}\n{greeting}");
+        std::io::stdout().flush().map_err(Failure::Output)?;
+        if options.demo_writes && options.schema.is_none() {
+            tasks.spawn(demo_writes::run(feed, shutdown.clone()));
+        }
+        shutdown.cancelled().await;
+    }
+    shutdown.cancel();
+    if let Err(error) = gateway.await {
+        error!(%error, "the gateway ended");
+    }
+    feed_shutdown.cancel();
+    tasks.close();
+    tasks.wait().await;
+    started
+}
+
+/// Waits until the gateway follows the feed service, and writes the sample records.
+async fn start(
+    options: &DevOptions,
+    feed: &FeedClient,
+    live: impl Future<Output = ()>,
+) -> Result<(), Failure> {
+    live.await;
+    if options.schema.is_none() {
+        samples::write(feed).await.map_err(|error| Failure::Samples {
+            data: options.data.clone(),
+            reason: error.to_string(),
+        })?;
+    }
+    Ok(())
+}

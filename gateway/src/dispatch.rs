@@ -1,0 +1,423 @@
+//! From a request that HTTP has read to what it is answered with: the only place that knows sessions and methods.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tracing::{debug, error, info};
+
+use crate::feed::{FeedClient, FeedError, StoredRecord, Watch, Written};
+pub(crate) use crate::method::RecordFailure;
+use crate::method::{self, Call, Effect, Failure, Records};
+use crate::protocol::era;
+use crate::protocol::error::RpcError;
+use crate::protocol::event_id::LastEventId;
+use crate::protocol::mcp::{InitializeParams, InitializeResult};
+use crate::protocol::message::{self, Body, Message, Refusal, Request, RequestId};
+use crate::protocol::{answer, era::Version};
+use crate::session::{Session, SessionId, Sessions, StreamReader};
+
+/// The name of the anonymous principal, which is everybody as long as no credentials are read.
+const ANONYMOUS: &str = "";
+
+/// The code of a 404: the value that client libraries of the field use for it, since JSON-RPC has none.
+const SESSION_NOT_FOUND: i64 = -32001;
+
+/// From this size on a body is read away from the runtime's threads; below it takes less than 500 µs.
+const PARSE_AWAY_BYTES: usize = 32 * 1024;
+
+/// How long a GET of an unknown session is held while the feed service is away (B-2.8).
+const OPEN_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// What MCP requests are answered with.
+pub(crate) struct Dispatcher {
+    sessions: Arc<Sessions>,
+    feed: FeedClient,
+    watch: Arc<Watch>,
+    /// The host and port that URIs of this server name.
+    authority: String,
+    max_subscriptions: u32,
+}
+
+/// What HTTP has read of a request to the MCP endpoint, apart from its body.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Headers<'a> {
+    /// `Mcp-Session-Id`
+    pub(crate) session: Option<&'a [u8]>,
+    /// `MCP-Protocol-Version`
+    pub(crate) version: Option<&'a [u8]>,
+    /// `Last-Event-ID`
+    pub(crate) last_event_id: Option<&'a [u8]>,
+}
+
+/// What a request is answered with.
+pub(crate) enum Outcome {
+    /// A JSON-RPC answer.
+    Answer(Vec<u8>),
+    /// The answer to `initialize`, with the session that it made.
+    Initialized {
+        /// The new session's id.
+        session: SessionId,
+        /// The JSON-RPC answer.
+        answer: Vec<u8>,
+    },
+    /// Nothing is to be answered: there were only notifications and responses.
+    Accepted,
+    /// The session is gone.
+    Deleted,
+    /// A stream is open.
+    Stream(StreamReader),
+    /// The request is refused as a whole.
+    Refused {
+        /// Why.
+        cause: RefusalCause,
+        /// The JSON-RPC error.
+        answer: Vec<u8>,
+    },
+}
+
+/// Why a request is refused as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RefusalCause {
+    /// It breaks a rule of the protocol.
+    Invalid,
+    /// There is no such session, or it is not this principal's.
+    UnknownSession,
+    /// The feed service is away.
+    Unavailable,
+    /// Something is wrong here.
+    Internal,
+}
+
+impl Dispatcher {
+    /// Makes a dispatcher; `authority` is the host and port that URIs of this server name.
+    pub(crate) fn new(
+        sessions: Arc<Sessions>,
+        feed: FeedClient,
+        watch: Arc<Watch>,
+        authority: String,
+        max_subscriptions: u32,
+    ) -> Dispatcher {
+        Dispatcher {
+            sessions,
+            feed,
+            watch,
+            authority,
+            max_subscriptions,
+        }
+    }
+
+    /// Answers a POST to the MCP endpoint.
+    ///
+    /// Dropping the future leaves open whether a write was carried out.
+    pub(crate) async fn post(&self, headers: Headers<'_>, body: Bytes) -> Outcome {
+        match parse(body).await {
+            Err(Refusal { error, id }) => refused(RefusalCause::Invalid, id.as_ref(), &error),
+            Ok(Body::Single(Message::Request(request))) if request.method == "initialize" => {
+                self.initialize(headers, &request).await
+            }
+            Ok(Body::Single(message)) => self.message(headers, message).await,
+            Ok(Body::Batch(messages)) => self.batch(headers, messages).await,
+        }
+    }
+
+    /// Opens the session's GET stream.
+    pub(crate) async fn open(&self, headers: Headers<'_>) -> Outcome {
+        let last = LastEventId::read(headers.last_event_id);
+        if last == LastEventId::PostStream {
+            let error = RpcError::invalid_request("no POST stream with this event id is open here");
+            return refused(RefusalCause::Invalid, None, &error);
+        }
+        let found = async {
+            let id = session_id(headers)?;
+            let found = self.sessions.find_to_open(ANONYMOUS, id, OPEN_WAIT_MAX).await;
+            found.map_err(NoSession::from)
+        };
+        let session = match found.await {
+            Ok(session) => session,
+            Err(refusal) => return refusal.outcome(None),
+        };
+        if let Err(error) = era::check_header(headers.version) {
+            return refused(RefusalCause::Invalid, None, &error);
+        }
+        Outcome::Stream(self.sessions.open(&session, last))
+    }
+
+    /// Deletes the session.
+    pub(crate) async fn delete(&self, headers: Headers<'_>) -> Outcome {
+        let session = match self.find(headers).await {
+            Ok(session) => session,
+            Err(refusal) => return refusal.outcome(None),
+        };
+        if let Err(error) = era::check_header(headers.version) {
+            return refused(RefusalCause::Invalid, None, &error);
+        }
+        match self.sessions.delete(&session).await {
+            Ok(()) => {
+                info!(session.id = %session.id, "deleted a session");
+                Outcome::Deleted
+            }
+            Err(error) => NoSession::from(error).outcome(None),
+        }
+    }
+
+    async fn initialize(&self, headers: Headers<'_>, request: &Request) -> Outcome {
+        let refuse = |error: &RpcError| refused(RefusalCause::Invalid, None, error);
+        if let Err(error) = era::check_header(headers.version) {
+            return refuse(&error);
+        }
+        let params = match InitializeParams::read(&request.params) {
+            Ok(params) => params,
+            Err(error) => return refuse(&error),
+        };
+        let version = Version::negotiate(&params.protocol_version);
+        let created = self
+            .sessions
+            .create(ANONYMOUS, version, params.client_info, params.client_capabilities)
+            .await;
+        let session = match created {
+            Ok(session) => session,
+            Err(error) => return NoSession::from(error).outcome(Some(&request.id)),
+        };
+        match answer::result(&request.id, &InitializeResult::new(version, None)) {
+            Ok(answer) => {
+                info!(session.id = %session, version = version.as_str(), "made a session");
+                Outcome::Initialized { session, answer }
+            }
+            Err(error) => failed(Some(&request.id), error.into()),
+        }
+    }
+
+    async fn message(&self, headers: Headers<'_>, message: Message) -> Outcome {
+        let id = match &message {
+            Message::Request(request) => Some(&request.id),
+            Message::Notification(_) | Message::Response(_) => None,
+        };
+        let session = match self.find(headers).await {
+            Ok(session) => session,
+            Err(refusal) => return refusal.outcome(id),
+        };
+        if let Err(error) = era::check_header(headers.version) {
+            return refused(RefusalCause::Invalid, id, &error);
+        }
+        match self.serve(&session, message).await {
+            Ok(Some(answer)) => Outcome::Answer(answer),
+            Ok(None) => Outcome::Accepted,
+            Err(outcome) => outcome,
+        }
+    }
+
+    async fn batch(&self, headers: Headers<'_>, messages: Vec<Result<Message, Refusal>>) -> Outcome {
+        let session = match self.find(headers).await {
+            Ok(session) => session,
+            Err(refusal) => return refusal.outcome(None),
+        };
+        let checked =
+            era::check_header(headers.version).and_then(|()| check_batch(session.version, &messages));
+        if let Err(error) = checked {
+            return refused(RefusalCause::Invalid, None, &error);
+        }
+        let mut answers = Vec::new();
+        for message in messages {
+            match message {
+                Ok(message) => match self.serve(&session, message).await {
+                    Ok(answer) => answers.extend(answer),
+                    Err(Outcome::Refused {
+                        cause: RefusalCause::Invalid,
+                        answer,
+                    }) => answers.push(answer),
+                    Err(outcome) => return outcome,
+                },
+                Err(Refusal { error, id }) => answers.push(answer::error(id.as_ref(), &error)),
+            }
+        }
+        if answers.is_empty() {
+            Outcome::Accepted
+        } else {
+            Outcome::Answer(answer::batch(&answers))
+        }
+    }
+
+    /// Serves one message of a session; `None` if it is not to be answered.
+    async fn serve(&self, session: &Arc<Session>, message: Message) -> Result<Option<Vec<u8>>, Outcome> {
+        let request = match message {
+            Message::Request(request) => request,
+            Message::Notification(notification) => {
+                debug!(session.id = %session.id, method = notification.method, "got a notification");
+                return Ok(None);
+            }
+            Message::Response(response) => {
+                let id = response.id.as_ref().map(RequestId::as_raw).unwrap_or_default();
+                let error = response.outcome.err();
+                info!(session.id = %session.id, request.id = id, ?error, "got a response to no request of ours");
+                return Ok(None);
+            }
+        };
+        let Some(_in_flight) = session.begin(&request.id) else {
+            let error = RpcError::invalid_request(format!(
+                "a request with id {} is in flight, use another id",
+                request.id.as_raw()
+            ));
+            return Err(refused(RefusalCause::Invalid, Some(&request.id), &error));
+        };
+        let call = Call {
+            feed: &self.feed,
+            catalog: self.watch.catalog(),
+            authority: &self.authority,
+            principal: &session.principal,
+            session: &session.id,
+            max_subscriptions: self.max_subscriptions,
+        };
+        match method::call(&call, &request).await {
+            Ok(done) => {
+                match done.effect {
+                    Effect::None => {}
+                    Effect::Settle(revision) => self.sessions.settle(session, revision).await,
+                }
+                Ok(Some(done.answer))
+            }
+            Err(Failure::Rpc(error)) => Ok(Some(answer::error(Some(&request.id), &error))),
+            Err(failure) => Err(failed(Some(&request.id), failure)),
+        }
+    }
+
+    async fn find(&self, headers: Headers<'_>) -> Result<Arc<Session>, NoSession> {
+        Ok(self.sessions.find(ANONYMOUS, session_id(headers)?).await?)
+    }
+
+    /// Says whether a table is exported under `path`.
+    pub(crate) fn serves_table(&self, path: &str) -> bool {
+        self.records().serves(path)
+    }
+
+    /// Reads a record; `None` if it is absent.
+    pub(crate) async fn read_record(
+        &self,
+        path: &str,
+        key: &str,
+    ) -> Result<Option<StoredRecord>, RecordFailure> {
+        self.records().read(path, key).await
+    }
+
+    /// Creates or replaces a record; returns when that is durable.
+    pub(crate) async fn put_record(
+        &self,
+        path: &str,
+        key: &str,
+        value: Bytes,
+    ) -> Result<Written, RecordFailure> {
+        self.records().put(path, key, value).await
+    }
+
+    /// Deletes a record; returns when that is durable.
+    pub(crate) async fn delete_record(&self, path: &str, key: &str) -> Result<Written, RecordFailure> {
+        self.records().delete(path, key).await
+    }
+
+    fn records(&self) -> Records<'_> {
+        Records {
+            feed: &self.feed,
+            catalog: self.watch.catalog(),
+            principal: ANONYMOUS,
+        }
+    }
+
+    /// Says why this instance is not ready; `None` if it is.
+    pub(crate) fn not_ready(&self) -> Option<String> {
+        let status = self.watch.status();
+        (!status.live).then(|| format!("waiting for the feed service: {}", status.reason))
+    }
+}
+
+/// Reads a body; a large one away from the runtime's threads, since reading 4 MiB takes 70 ms.
+async fn parse(body: Bytes) -> Result<Body, Refusal> {
+    if body.len() < PARSE_AWAY_BYTES {
+        return message::parse(&body);
+    }
+    let parsed = tokio::task::spawn_blocking(move || message::parse(&body)).await;
+    parsed.unwrap_or_else(|error| {
+        error!(%error, "the reading of a body broke off");
+        Err(Refusal {
+            error: RpcError::internal("internal error"),
+            id: None,
+        })
+    })
+}
+
+/// Why a request has no session.
+enum NoSession {
+    /// It names none.
+    NotNamed,
+    /// The feed service said so.
+    Feed(FeedError),
+}
+
+impl From<FeedError> for NoSession {
+    fn from(error: FeedError) -> NoSession {
+        NoSession::Feed(error)
+    }
+}
+
+impl NoSession {
+    fn outcome(self, id: Option<&RequestId>) -> Outcome {
+        match self {
+            NoSession::NotNamed => {
+                let error =
+                    RpcError::invalid_request("the Mcp-Session-Id header is missing: send initialize first");
+                refused(RefusalCause::Invalid, id, &error)
+            }
+            NoSession::Feed(error) => failed(id, error.into()),
+        }
+    }
+}
+
+fn session_id<'a>(headers: Headers<'a>) -> Result<&'a str, NoSession> {
+    let id = headers.session.ok_or(NoSession::NotNamed)?;
+    // An id that is no text was never given to anybody.
+    std::str::from_utf8(id).map_err(|_| NoSession::Feed(FeedError::UnknownSession))
+}
+
+/// Checks that a batch may be here at all (MCP 2025-03-26, Overview, Batching; gone in 2025-06-18).
+fn check_batch(version: Version, messages: &[Result<Message, Refusal>]) -> Result<(), RpcError> {
+    if !version.features().batches {
+        return Err(RpcError::invalid_request(format!(
+            "batches are not part of {version}: send one message a POST"
+        )));
+    }
+    let initializes = |message: &Result<Message, Refusal>| matches!(message, Ok(Message::Request(request)) if request.method == "initialize");
+    if messages.iter().any(initializes) {
+        return Err(RpcError::invalid_request(
+            "initialize must not be part of a batch",
+        ));
+    }
+    Ok(())
+}
+
+fn refused(cause: RefusalCause, id: Option<&RequestId>, error: &RpcError) -> Outcome {
+    Outcome::Refused {
+        cause,
+        answer: answer::error(id, error),
+    }
+}
+
+fn failed(id: Option<&RequestId>, failure: Failure) -> Outcome {
+    match failure {
+        Failure::Rpc(error) => refused(RefusalCause::Invalid, id, &error),
+        Failure::UnknownSession => {
+            let error = RpcError::new(
+                SESSION_NOT_FOUND,
+                "session not found: send initialize for a new one",
+            );
+            refused(RefusalCause::UnknownSession, id, &error)
+        }
+        Failure::Unavailable => refused(
+            RefusalCause::Unavailable,
+            id,
+            &RpcError::internal("feed service unavailable"),
+        ),
+        Failure::Internal => {
+            error!("a request failed for a reason that is logged above");
+            refused(RefusalCause::Internal, id, &RpcError::internal("internal error"))
+        }
+    }
+}

@@ -1,0 +1,499 @@
+//! Calls to the feed service: one method per call of the contract that the gateway needs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use proto::feed::v1;
+use proto::feed::v1::feed_client::FeedClient as FeedStub;
+use proto::feed::v1::sessions_client::SessionsClient as SessionsStub;
+use tonic::Request;
+use tonic::transport::{Channel, Endpoint};
+
+use super::FEED;
+use super::catalog::{Catalog, Table};
+use super::entry::Entry;
+use super::error::FeedError;
+
+/// How long a connection attempt may take. On one network it takes a millisecond; a request must not hang on a dead host.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a call may take. The feed service answers in milliseconds unless its disk stalls.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// HTTP/2 window of one call. Large enough that a page of 1 MiB needs no round trip in between.
+const STREAM_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
+
+/// HTTP/2 window of a connection: more than the streams that may stall take together (DESIGN: windows).
+const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
+
+/// How often the connection is probed while calls are open, and how long the answer may take.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(5));
+
+/// The largest answer that is read: a record of the largest size, with room for its envelope.
+const ANSWER_LIMIT_BYTES: usize = 64 * 1024 * 1024;
+
+/// A handle for calls to the feed service. Cheap to clone; connects by itself, and again after the service was away.
+///
+/// Every call waits for its answer. Dropping the future of a call that writes leaves open whether it was carried out.
+#[derive(Clone)]
+pub(crate) struct FeedClient {
+    feed: FeedStub<Channel>,
+    sessions: SessionsStub<Channel>,
+    /// The watch has a connection of its own: nothing that calls do can hold it up.
+    watch: FeedStub<Channel>,
+    instance: String,
+}
+
+/// A record, or with no key a whole table.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// The table.
+    pub(crate) table: Arc<Table>,
+    /// The record's key; `None` for the whole table.
+    pub(crate) key: Option<String>,
+}
+
+/// A record as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredRecord {
+    /// The revision of its last change.
+    pub(crate) revision: u64,
+    /// The JSON object, digit for digit as written.
+    pub(crate) value: Bytes,
+}
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// The change's revision; 0: nothing changed.
+    pub(crate) revision: u64,
+    /// Whether the record existed before.
+    pub(crate) existed: bool,
+}
+
+/// A session's durable record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SessionRecord {
+    /// The name of the principal that it belongs to; empty: anonymous.
+    pub(crate) principal: String,
+    /// The protocol version that was negotiated.
+    pub(crate) protocol_version: String,
+    /// What it is subscribed to.
+    pub(crate) subscriptions: Vec<StoredSubscription>,
+}
+
+/// A subscription in a session's record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredSubscription {
+    /// The canonical URI.
+    pub(crate) uri: String,
+    /// As the client wrote it.
+    pub(crate) spelling: String,
+    /// Changes with a higher revision notify.
+    pub(crate) revision: u64,
+}
+
+/// The answer to the opening of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Opened {
+    /// The open's own revision: the fencing token.
+    pub(crate) fence: u64,
+    /// The oldest revision that the log still had then.
+    pub(crate) oldest: u64,
+    /// The record as of `fence`.
+    pub(crate) session: SessionRecord,
+}
+
+impl FeedClient {
+    /// Makes a handle for the service at `address`, a URI such as `http://127.0.0.1:9928`. Does not connect yet.
+    ///
+    /// `instance` names this gateway process in what it writes.
+    pub(crate) fn new(address: http::Uri, instance: String) -> FeedClient {
+        let endpoint = Endpoint::from(address)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_nodelay(true)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .http2_keep_alive_interval(KEEP_ALIVE.0)
+            .keep_alive_timeout(KEEP_ALIVE.1);
+        let calls = endpoint.connect_lazy();
+        FeedClient {
+            feed: FeedStub::new(calls.clone()).max_decoding_message_size(ANSWER_LIMIT_BYTES),
+            sessions: SessionsStub::new(calls),
+            watch: FeedStub::new(endpoint.connect_lazy()).max_decoding_message_size(ANSWER_LIMIT_BYTES),
+            instance,
+        }
+    }
+
+    /// Returns the name of this gateway process.
+    pub(crate) fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// Reads the present record, or `None` if there is none.
+    pub(crate) async fn read_record(
+        &self,
+        principal: &str,
+        database: &str,
+        table: &str,
+        key: &str,
+    ) -> Result<Option<StoredRecord>, FeedError> {
+        let request = v1::GetRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            database: database.into(),
+            table: table.into(),
+            key: key.into(),
+        };
+        let answer = self.feed.clone().get(call(request)).await?.into_inner();
+        Ok(answer.record.map(|record| StoredRecord {
+            revision: record.revision,
+            value: record.value,
+        }))
+    }
+
+    /// Counts the records of a table; returns the count and the revision that it reflects.
+    pub(crate) async fn count_records(
+        &self,
+        principal: &str,
+        database: &str,
+        table: &str,
+    ) -> Result<(u64, u64), FeedError> {
+        let request = v1::CountRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            database: database.into(),
+            table: table.into(),
+        };
+        let answer = self.feed.clone().count(call(request)).await?.into_inner();
+        Ok((answer.count, answer.revision))
+    }
+
+    /// Creates or replaces a record; returns when that is durable.
+    pub(crate) async fn put_record(
+        &self,
+        principal: &str,
+        database: &str,
+        table: &str,
+        key: &str,
+        value: Bytes,
+    ) -> Result<Written, FeedError> {
+        let put = v1::record_operation::Action::Put(v1::Put { value });
+        self.write_record(principal, database, table, key, put).await
+    }
+
+    /// Deletes a record; returns when that is durable. One that is absent is no error.
+    pub(crate) async fn delete_record(
+        &self,
+        principal: &str,
+        database: &str,
+        table: &str,
+        key: &str,
+    ) -> Result<Written, FeedError> {
+        let delete = v1::record_operation::Action::Delete(v1::Delete {});
+        self.write_record(principal, database, table, key, delete).await
+    }
+
+    async fn write_record(
+        &self,
+        principal: &str,
+        database: &str,
+        table: &str,
+        key: &str,
+        action: v1::record_operation::Action,
+    ) -> Result<Written, FeedError> {
+        let operation = v1::RecordOperation {
+            database: database.into(),
+            table: table.into(),
+            key: key.into(),
+            precondition: None,
+            action: Some(action),
+        };
+        let request = v1::CommitRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            operations: vec![operation],
+            ..v1::CommitRequest::default()
+        };
+        let answer = self.feed.clone().commit(call(request)).await?.into_inner();
+        let result = answer.results.first().ok_or(FeedError::Internal)?;
+        Ok(Written {
+            revision: result.revision,
+            existed: result.existed,
+        })
+    }
+
+    /// Reads the exported tables.
+    pub(super) async fn read_catalog(&self) -> Result<Catalog, FeedError> {
+        let request = v1::GetCatalogRequest {
+            feed: FEED.into(),
+            principal: named(""),
+        };
+        let answer = self.feed.clone().get_catalog(call(request)).await?.into_inner();
+        Ok(Catalog::read(answer.tables))
+    }
+
+    /// Opens the watch on everything after `after`, or from the present head on.
+    pub(super) async fn watch(
+        &self,
+        after: Option<(u64, Bytes)>,
+    ) -> Result<tonic::Streaming<v1::WatchResponse>, FeedError> {
+        let from_head = after.is_none();
+        let (after_revision, after_hash) = after.unwrap_or_default();
+        let request = v1::WatchRequest {
+            feed: FEED.into(),
+            principal: named(""),
+            after_revision,
+            after_hash,
+            instance: self.instance.clone(),
+            include_values: false,
+            from_head,
+        };
+        Ok(self.watch.clone().watch(request).await?.into_inner())
+    }
+
+    /// Reads a page of the log: changes of `targets` after `after` up to `until`, at most about `max`.
+    ///
+    /// Returns the entries in rising order and the revision up to which the page looked.
+    pub(crate) async fn read_log(
+        &self,
+        targets: &[Target],
+        after: u64,
+        until: u64,
+        max: u32,
+        catalog: &Catalog,
+    ) -> Result<(Vec<Entry>, u64), FeedError> {
+        let request = v1::ReadLogRequest {
+            feed: FEED.into(),
+            principal: named(""),
+            after_revision: after,
+            until_revision: until,
+            max_entries: max,
+            include_values: false,
+            targets: targets.iter().map(Target::write).collect(),
+        };
+        let answer = self.feed.clone().read_log(call(request)).await?.into_inner();
+        let entries = answer
+            .entries
+            .into_iter()
+            .map(|entry| Entry::read(entry, catalog))
+            .collect();
+        Ok((entries, answer.progress))
+    }
+
+    /// Reads the newest revision of each target in `after + 1 ..= until`; 0 where there is none. In the targets' order.
+    pub(crate) async fn read_latest(
+        &self,
+        targets: &[Target],
+        after: u64,
+        until: u64,
+    ) -> Result<Vec<u64>, FeedError> {
+        let request = v1::LatestForRequest {
+            feed: FEED.into(),
+            principal: named(""),
+            targets: targets.iter().map(Target::write).collect(),
+            after_revision: after,
+            until_revision: until,
+        };
+        let answer = self.feed.clone().latest_for(call(request)).await?.into_inner();
+        if answer.revisions.len() == targets.len() {
+            Ok(answer.revisions)
+        } else {
+            Err(FeedError::Internal)
+        }
+    }
+
+    /// Makes a session; returns when that is durable.
+    pub(crate) async fn create_session(
+        &self,
+        principal: &str,
+        id: &str,
+        protocol_version: &str,
+        client_info: String,
+        client_capabilities: String,
+        idle_timeout: Duration,
+    ) -> Result<(), FeedError> {
+        let request = v1::CreateSessionRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            session_id: id.into(),
+            protocol_version: protocol_version.into(),
+            client_info,
+            client_capabilities,
+            idle_timeout_ms: u64::try_from(idle_timeout.as_millis()).unwrap_or(u64::MAX),
+        };
+        self.sessions.clone().create_session(call(request)).await?;
+        Ok(())
+    }
+
+    /// Reads a session's record; that of another principal is [`FeedError::UnknownSession`].
+    pub(crate) async fn read_session(&self, principal: &str, id: &str) -> Result<SessionRecord, FeedError> {
+        let request = v1::GetSessionRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            session_id: id.into(),
+        };
+        let answer = self
+            .sessions
+            .clone()
+            .get_session(call(request))
+            .await?
+            .into_inner();
+        answer.session.map(SessionRecord::read).ok_or(FeedError::Internal)
+    }
+
+    /// Says whether some instance holds a live stream of the session.
+    pub(crate) async fn has_live_stream(&self, principal: &str, id: &str) -> Result<bool, FeedError> {
+        let request = v1::GetSessionRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            session_id: id.into(),
+        };
+        Ok(self
+            .sessions
+            .clone()
+            .get_session(call(request))
+            .await?
+            .into_inner()
+            .stream_live)
+    }
+
+    /// Makes this instance the owner of a session's stream.
+    pub(crate) async fn open_stream(&self, principal: &str, id: &str) -> Result<Opened, FeedError> {
+        let request = v1::OpenStreamRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            session_id: id.into(),
+            instance: self.instance.clone(),
+        };
+        let answer = self
+            .sessions
+            .clone()
+            .open_stream(call(request))
+            .await?
+            .into_inner();
+        let session = answer
+            .session
+            .map(SessionRecord::read)
+            .ok_or(FeedError::Internal)?;
+        Ok(Opened {
+            fence: answer.fence,
+            oldest: answer.oldest,
+            session,
+        })
+    }
+
+    /// Gives the ownership of a session's stream back, if `fence` still stands.
+    pub(crate) async fn close_stream(&self, principal: &str, id: &str, fence: u64) -> Result<(), FeedError> {
+        let request = v1::CloseStreamRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            session_id: id.into(),
+            fence,
+        };
+        self.sessions.clone().close_stream(call(request)).await?;
+        Ok(())
+    }
+
+    /// Subscribes a session that has a live stream; returns when that is durable.
+    pub(crate) async fn subscribe(
+        &self,
+        principal: &str,
+        id: &str,
+        uri: &str,
+        spelling: &str,
+        max_subscriptions: u32,
+    ) -> Result<(), FeedError> {
+        let request = v1::SubscribeRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            session_id: id.into(),
+            uri: uri.into(),
+            spelling: spelling.into(),
+            require_stream: true,
+            max_subscriptions,
+        };
+        self.sessions.clone().subscribe(call(request)).await?;
+        Ok(())
+    }
+
+    /// Unsubscribes a session; returns the revision from which on nothing of the URI is told.
+    pub(crate) async fn unsubscribe(&self, principal: &str, id: &str, uri: &str) -> Result<u64, FeedError> {
+        let request = v1::UnsubscribeRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            session_id: id.into(),
+            uri: uri.into(),
+        };
+        Ok(self
+            .sessions
+            .clone()
+            .unsubscribe(call(request))
+            .await?
+            .into_inner()
+            .revision)
+    }
+
+    /// Deletes a session; returns when that is durable.
+    pub(crate) async fn delete_session(&self, principal: &str, id: &str) -> Result<(), FeedError> {
+        let request = v1::DeleteSessionRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            session_id: id.into(),
+        };
+        self.sessions.clone().delete_session(call(request)).await?;
+        Ok(())
+    }
+
+    /// Notes that sessions were active.
+    pub(crate) async fn touch_sessions(&self, ids: Vec<String>) -> Result<(), FeedError> {
+        let request = v1::TouchSessionsRequest {
+            feed: FEED.into(),
+            principal: named(""),
+            session_ids: ids,
+        };
+        self.sessions.clone().touch_sessions(call(request)).await?;
+        Ok(())
+    }
+}
+
+impl Target {
+    fn write(&self) -> v1::Target {
+        v1::Target {
+            database: self.table.database.clone(),
+            table: self.table.name.clone(),
+            key: self.key.clone(),
+        }
+    }
+}
+
+impl SessionRecord {
+    fn read(session: v1::Session) -> SessionRecord {
+        let subscriptions = session
+            .subscriptions
+            .into_iter()
+            .map(|subscription| StoredSubscription {
+                uri: subscription.uri,
+                spelling: subscription.spelling,
+                revision: subscription.revision,
+            });
+        SessionRecord {
+            principal: session.principal,
+            protocol_version: session.protocol_version,
+            subscriptions: subscriptions.collect(),
+        }
+    }
+}
+
+fn named(principal: &str) -> Option<v1::Principal> {
+    Some(v1::Principal {
+        name: principal.into(),
+    })
+}
+
+fn call<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(CALL_TIMEOUT);
+    request
+}

@@ -1,0 +1,73 @@
+//! From an outcome to a response: the status codes and headers of the MCP endpoint.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, StatusCode};
+
+use super::event_stream::EventStream;
+use crate::dispatch::{Outcome, RefusalCause};
+use crate::protocol::answer;
+use crate::protocol::error::RpcError;
+
+/// The header that names a session.
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+
+/// Turns the outcome of a request into its response.
+pub(super) fn respond(outcome: Outcome) -> Response {
+    match outcome {
+        Outcome::Answer(body) => json(StatusCode::OK, body),
+        Outcome::Initialized { session, answer } => match HeaderValue::from_str(&session) {
+            Ok(id) => ([(SESSION_ID, id)], json(StatusCode::OK, answer)).into_response(),
+            // Ids are minted as hexadecimal digits.
+            Err(_) => refusal(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                &RpcError::internal("internal error"),
+            ),
+        },
+        Outcome::Accepted => StatusCode::ACCEPTED.into_response(),
+        Outcome::Deleted => StatusCode::NO_CONTENT.into_response(),
+        Outcome::Stream(reader) => {
+            (event_stream_headers(), Body::new(EventStream::new(reader))).into_response()
+        }
+        Outcome::Refused { cause, answer } => match cause {
+            RefusalCause::Invalid => json(StatusCode::BAD_REQUEST, answer),
+            RefusalCause::UnknownSession => json(StatusCode::NOT_FOUND, answer),
+            RefusalCause::Unavailable => {
+                let retry_after = [(RETRY_AFTER, retry_after())];
+                (retry_after, json(StatusCode::SERVICE_UNAVAILABLE, answer)).into_response()
+            }
+            RefusalCause::Internal => json(StatusCode::INTERNAL_SERVER_ERROR, answer),
+        },
+    }
+}
+
+/// Makes the response of a request that is refused before its message is read.
+pub(super) fn refusal(status: StatusCode, error: &RpcError) -> Response {
+    json(status, answer::error(None, error))
+}
+
+/// Returns after how many seconds to try again: jittered, so that clients do not come back in step.
+pub(super) fn retry_after() -> HeaderValue {
+    HeaderValue::from(1 + getrandom::u32().unwrap_or(0) % 3)
+}
+
+fn json(status: StatusCode, body: Vec<u8>) -> Response {
+    let content_type = HeaderValue::from_static("application/json");
+    (status, [(CONTENT_TYPE, content_type)], body).into_response()
+}
+
+/// Returns the headers that let frames through proxies at once (B-2.6).
+fn event_stream_headers() -> HeaderMap {
+    HeaderMap::from_iter([
+        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (
+            CACHE_CONTROL,
+            HeaderValue::from_static("no-cache, no-store, no-transform"),
+        ),
+        (
+            HeaderName::from_static("x-accel-buffering"),
+            HeaderValue::from_static("no"),
+        ),
+    ])
+}

@@ -1,0 +1,201 @@
+//! Who may call at all: `Host`, `Origin`, and CORS for browsers.
+//!
+//! A page in a browser can reach a server on the loopback interface, by an own origin or by a name that it lets resolve
+//! to 127.0.0.1 (DNS rebinding). MCP 2025-11-25, Transports, Security Warning, demands that both are refused. Written here
+//! and not taken from a CORS library: the allowed headers are a list with a pattern (`Mcp-*`), which none expresses.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY,
+};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+
+use super::answer::refusal;
+use crate::protocol::error::RpcError;
+
+/// Headers that a page may send, in lower case, besides `mcp-*`.
+const ALLOWED_HEADERS: [&str; 9] = [
+    "accept",
+    "authorization",
+    "content-type",
+    "if-match",
+    "if-none-match",
+    "last-event-id",
+    "prefer",
+    "traceparent",
+    "tracestate",
+];
+
+const ALLOWED_METHODS: &str = "GET, POST, PUT, DELETE";
+
+/// Headers that a page may read.
+const EXPOSED_HEADERS: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After, ETag, Location";
+
+/// How long a browser may remember the answer to a preflight, in seconds: two hours, the most that one keeps.
+const PREFLIGHT_MAX_AGE: &str = "7200";
+
+/// The rules of one listener.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guard {
+    loopback: bool,
+}
+
+impl Guard {
+    /// Makes the rules for a listener that is bound to `address`.
+    pub(super) fn new(address: SocketAddr) -> Guard {
+        Guard {
+            loopback: address.ip().is_loopback(),
+        }
+    }
+
+    fn refuses(self, headers: &HeaderMap) -> Option<&'static str> {
+        if self.loopback && !headers.get(HOST).and_then(authority_of).is_some_and(is_loopback) {
+            return Some("Host must name the loopback interface");
+        }
+        match headers.get(ORIGIN) {
+            Some(origin) if !self.allows(origin) => Some("Origin is not allowed"),
+            _ => None,
+        }
+    }
+
+    fn allows(self, origin: &HeaderValue) -> bool {
+        let authority = origin.to_str().ok().and_then(|origin| {
+            origin
+                .strip_prefix("http://")
+                .or_else(|| origin.strip_prefix("https://"))
+        });
+        self.loopback && authority.is_some_and(is_loopback)
+    }
+}
+
+/// Refuses a request that breaks the rules, answers a preflight, and lets a page of an allowed origin read the response.
+pub(super) async fn check(State(guard): State<Guard>, request: Request<Body>, next: Next) -> Response {
+    if let Some(reason) = guard.refuses(request.headers()) {
+        return refusal(StatusCode::FORBIDDEN, &RpcError::invalid_request(reason));
+    }
+    let Some(origin) = request.headers().get(ORIGIN).cloned() else {
+        return next.run(request).await;
+    };
+    let is_preflight =
+        request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+    let mut response = if is_preflight {
+        preflight(request.headers())
+    } else {
+        next.run(request).await
+    };
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(
+        ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static(EXPOSED_HEADERS),
+    );
+    headers.append(VARY, HeaderValue::from_static("Origin"));
+    response
+}
+
+fn preflight(headers: &HeaderMap) -> Response {
+    let requested = headers
+        .get(ACCESS_CONTROL_REQUEST_HEADERS)
+        .and_then(|names| names.to_str().ok());
+    let allowed: Vec<String> = requested
+        .unwrap_or_default()
+        .split(',')
+        .map(|name| name.trim().to_ascii_lowercase())
+        .filter(|name| name.starts_with("mcp-") || ALLOWED_HEADERS.contains(&name.as_str()))
+        .collect();
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static(ALLOWED_METHODS),
+    );
+    headers.insert(
+        ACCESS_CONTROL_MAX_AGE,
+        HeaderValue::from_static(PREFLIGHT_MAX_AGE),
+    );
+    if let Ok(allowed) = HeaderValue::from_str(&allowed.join(", ")) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed);
+    }
+    response
+}
+
+fn authority_of(host: &HeaderValue) -> Option<&str> {
+    host.to_str().ok()
+}
+
+/// Says whether `host` or `host:port` is a name or an address of the loopback interface.
+fn is_loopback(authority: &str) -> bool {
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((address, port)) if port.is_empty() || is_port(port.strip_prefix(':')) => address,
+            _ => return false,
+        },
+        None => match authority.split_once(':') {
+            Some((host, port)) if is_port(Some(port)) => host,
+            Some(_) => return false,
+            None => authority,
+        },
+    };
+    let name = host.strip_suffix('.').unwrap_or(host);
+    name.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+fn is_port(port: Option<&str>) -> bool {
+    port.is_some_and(|port| port.parse::<u16>().is_ok() && port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_host(host: &str, served: bool) {
+        assert_eq!(is_loopback(host), served, "{host:?}");
+    }
+
+    #[test]
+    fn only_names_of_the_loopback_interface_are_hosts_of_a_loopback_listener() {
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:9926",
+            "[::1]",
+            "[::1]:9926",
+            "LOCALHOST:9926",
+            "localhost.:9926",
+            "127.9.9.9",
+        ] {
+            check_host(host, true);
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example:9926",
+            "localhost:9926@evil.example",
+            "localhost:+9926",
+            "localhost:",
+            "[::1",
+            "[::1]x",
+            "::1:80",
+            "10.0.0.1",
+            "[fe80::1]:9926",
+            "127.0.0.1.evil.example",
+        ] {
+            check_host(host, false);
+        }
+    }
+
+    #[test]
+    fn origins_are_those_of_the_loopback_interface() {
+        let guard = Guard { loopback: true };
+        let allows = |origin| guard.allows(&HeaderValue::from_static(origin));
+        assert!(allows("http://localhost:3000") && allows("https://127.0.0.1") && allows("http://[::1]:80"));
+        assert!(!allows("null") && !allows("http://evil.example") && !allows("ftp://localhost"));
+        assert!(!Guard { loopback: false }.allows(&HeaderValue::from_static("http://localhost")));
+    }
+}

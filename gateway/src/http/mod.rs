@@ -1,0 +1,46 @@
+//! The HTTP surface: the only place that knows axum, hyper, headers, status codes and SSE.
+//!
+//! The path of a request: [`accept`] (connection) → [`guard`] (Host, Origin, CORS) → the router here → [`mcp`] or
+//! [`rest`] → `dispatch` → [`answer`] (one exhaustive match from outcome to response). [`event_stream`] is the body of a
+//! GET stream.
+
+mod accept;
+mod admin;
+mod answer;
+mod event_stream;
+mod guard;
+mod mcp;
+mod negotiate;
+mod rest;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+
+pub(crate) use accept::serve;
+
+use crate::dispatch::Dispatcher;
+
+/// The largest body of a request, in bytes.
+const BODY_LIMIT_BYTES: usize = 4 * 1024 * 1024;
+
+/// Makes the routes of the application listener that is bound to `address`.
+pub(crate) fn application(dispatcher: Arc<Dispatcher>, address: SocketAddr) -> Router {
+    Router::new()
+        .route("/mcp", post(mcp::post).get(mcp::get).delete(mcp::delete))
+        .fallback(rest::serve)
+        .layer(from_fn_with_state(guard::Guard::new(address), guard::check))
+        .with_state(dispatcher)
+}
+
+/// Makes the routes of the admin listener that is bound to `address`.
+pub(crate) fn admin(dispatcher: Arc<Dispatcher>, address: SocketAddr) -> Router {
+    Router::new()
+        .route("/healthz", get(admin::healthz))
+        .route("/readyz", get(admin::readyz))
+        .layer(from_fn_with_state(guard::Guard::new(address), guard::check))
+        .with_state(dispatcher)
+}

@@ -1,0 +1,153 @@
+//! The REST surface: one record of an exported table under `/{Path}/{key}`.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, ETAG, HeaderValue, LOCATION, RETRY_AFTER};
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::json;
+
+use super::BODY_LIMIT_BYTES;
+use super::answer::retry_after;
+use super::negotiate::{JSON, is_json};
+use crate::dispatch::{Dispatcher, RecordFailure};
+use crate::protocol::resource_uri::{self, ResourceUri, RowUri};
+
+/// The methods that a record's path serves.
+const RECORD_METHODS: &str = "DELETE, GET, HEAD, PUT";
+
+/// Serves a path that no other route has.
+pub(super) async fn serve(State(dispatcher): State<Arc<Dispatcher>>, request: Request<Body>) -> Response {
+    let row = match read_path(request.uri()) {
+        Some(row) if dispatcher.serves_table(&row.path) => row,
+        _ => {
+            return problem(
+                StatusCode::NOT_FOUND,
+                &format!("nothing is served under {}", request.uri().path()),
+            );
+        }
+    };
+    let Some(key) = &row.key else {
+        return not_allowed("", &format!("name a record: /{}/{{key}}", row.path));
+    };
+    match *request.method() {
+        Method::GET | Method::HEAD => get(&dispatcher, &row, key).await,
+        Method::PUT => put(&dispatcher, &row, key, request).await,
+        Method::DELETE => delete(&dispatcher, &row, key).await,
+        _ => not_allowed(RECORD_METHODS, &format!("a record serves {RECORD_METHODS}")),
+    }
+}
+
+async fn get(dispatcher: &Dispatcher, row: &RowUri, key: &str) -> Response {
+    match dispatcher.read_record(&row.path, key).await {
+        Ok(Some(record)) => ([etag(record.revision), content_type(JSON)], record.value).into_response(),
+        Ok(None) => absent(row, key),
+        Err(error) => failed(error),
+    }
+}
+
+async fn put(dispatcher: &Dispatcher, row: &RowUri, key: &str, request: Request<Body>) -> Response {
+    if !is_json(request.headers()) {
+        return problem(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "Content-Type must be application/json",
+        );
+    }
+    let location = request.uri().path().to_owned();
+    let body = match read_body(request.into_body()).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    let written = match dispatcher.put_record(&row.path, key, body).await {
+        Ok(written) => written,
+        Err(error) => return failed(error),
+    };
+    let body = json!({ "key": key, "revision": written.revision }).to_string();
+    let headers = [etag(written.revision), content_type(JSON)];
+    if written.existed {
+        return (StatusCode::OK, headers, body).into_response();
+    }
+    let mut response = (StatusCode::CREATED, headers, body).into_response();
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+async fn delete(dispatcher: &Dispatcher, row: &RowUri, key: &str) -> Response {
+    match dispatcher.delete_record(&row.path, key).await {
+        Ok(written) if written.existed => StatusCode::NO_CONTENT.into_response(),
+        Ok(_) => absent(row, key),
+        Err(error) => failed(error),
+    }
+}
+
+/// Reads the path as the URI of a record is read, so that both surfaces name a record by the same escapes.
+fn read_path(uri: &Uri) -> Option<RowUri> {
+    match resource_uri::parse(&format!("http://host{}", uri.path())) {
+        Ok(ResourceUri::Row(row)) => Some(row),
+        _ => None,
+    }
+}
+
+async fn read_body(body: Body) -> Result<Bytes, Response> {
+    match Limited::new(body, BODY_LIMIT_BYTES).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(problem(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            &format!("the body has more than {BODY_LIMIT_BYTES} bytes"),
+        )),
+        Err(_) => Err(problem(StatusCode::BAD_REQUEST, "the body ended too early")),
+    }
+}
+
+fn absent(row: &RowUri, key: &str) -> Response {
+    problem(
+        StatusCode::NOT_FOUND,
+        &format!("{} has no record {key}", row.path),
+    )
+}
+
+fn not_allowed(methods: &'static str, detail: &str) -> Response {
+    let allow = [(ALLOW, HeaderValue::from_static(methods))];
+    (allow, problem(StatusCode::METHOD_NOT_ALLOWED, detail)).into_response()
+}
+
+/// Gives a failure its status.
+fn failed(failure: RecordFailure) -> Response {
+    let status = match &failure {
+        RecordFailure::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        RecordFailure::UnknownTable(_) => StatusCode::NOT_FOUND,
+        RecordFailure::Invalid(_) => StatusCode::BAD_REQUEST,
+        RecordFailure::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+        RecordFailure::Conflict(_) => StatusCode::CONFLICT,
+        RecordFailure::PermissionDenied => StatusCode::FORBIDDEN,
+        RecordFailure::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    let response = problem(status, &failure.to_string());
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        return ([(RETRY_AFTER, retry_after())], response).into_response();
+    }
+    response
+}
+
+/// Makes an error response (RFC 9457).
+fn problem(status: StatusCode, detail: &str) -> Response {
+    let title = status.canonical_reason().unwrap_or("error");
+    let body = json!({ "title": title, "status": status.as_u16(), "detail": detail }).to_string();
+    (status, [content_type("application/problem+json")], body).into_response()
+}
+
+fn content_type(media_type: &'static str) -> (http::HeaderName, HeaderValue) {
+    (CONTENT_TYPE, HeaderValue::from_static(media_type))
+}
+
+/// The entity tag of a record is its revision.
+fn etag(revision: u64) -> (http::HeaderName, HeaderValue) {
+    let tag = HeaderValue::from_str(&format!("\"{revision}\"")).unwrap_or(HeaderValue::from_static("\"0\""));
+    (ETAG, tag)
+}

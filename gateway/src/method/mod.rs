@@ -1,0 +1,102 @@
+//! What each MCP method does, for one request of one session.
+//!
+//! A method knows the feed and the shapes of the wire, not the transport and not the session layer: what has to happen
+//! to the session's stream it returns as an [`Effect`].
+
+mod completion;
+mod failure;
+mod lists;
+mod logging;
+mod page;
+mod record;
+mod resources;
+mod subscriptions;
+mod synthetic;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+pub(crate) use failure::Failure;
+pub(crate) use record::{RecordFailure, Records};
+
+use crate::feed::{Catalog, FeedClient};
+use crate::protocol::answer;
+use crate::protocol::error::RpcError;
+use crate::protocol::mcp::EmptyResult;
+use crate::protocol::message::{Request, RequestId};
+
+/// Who calls, in which session, and with what a method works.
+pub(crate) struct Call<'a> {
+    /// The feed service.
+    pub(crate) feed: &'a FeedClient,
+    /// The exported tables.
+    pub(crate) catalog: Arc<Catalog>,
+    /// The host and port that URIs of this server name.
+    pub(crate) authority: &'a str,
+    /// The name of the principal; empty: anonymous.
+    pub(crate) principal: &'a str,
+    /// The id of the session.
+    pub(crate) session: &'a str,
+    /// How many subscriptions a session may have.
+    pub(crate) max_subscriptions: u32,
+}
+
+/// What a method did.
+pub(crate) struct Done {
+    /// The encoded JSON-RPC answer.
+    pub(crate) answer: Vec<u8>,
+    /// What has to happen before it leaves.
+    pub(crate) effect: Effect,
+}
+
+/// What has to happen to the session's stream before an answer leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing.
+    None,
+    /// The stream has to have passed this revision, if it is here.
+    Settle(u64),
+}
+
+/// Carries a request out. Waits for the feed service where the method needs it.
+///
+/// Dropping the future leaves open whether a write was carried out.
+pub(crate) async fn call(call: &Call<'_>, request: &Request) -> Result<Done, Failure> {
+    let id = &request.id;
+    let params = &request.params;
+    match request.method.as_str() {
+        "ping" => done(id, &EmptyResult {}),
+        "resources/list" => done(id, &resources::list(call, params)?),
+        "resources/templates/list" => done(id, &resources::list_templates(call, params)?),
+        "resources/read" => done(id, &resources::read(call, params).await?),
+        "resources/subscribe" => {
+            subscriptions::subscribe(call, params).await?;
+            done(id, &EmptyResult {})
+        }
+        "resources/unsubscribe" => {
+            let revision = subscriptions::unsubscribe(call, params).await?;
+            Ok(Done {
+                effect: Effect::Settle(revision),
+                ..done(id, &EmptyResult {})?
+            })
+        }
+        "tools/list" => done(id, &lists::tools(params)?),
+        "tools/call" => Err(lists::unknown_tool(params).into()),
+        "prompts/list" => done(id, &lists::prompts(params)?),
+        "prompts/get" => Err(lists::unknown_prompt(params).into()),
+        "completion/complete" => Err(completion::complete(params).into()),
+        "logging/setLevel" => {
+            logging::set_level(params)?;
+            done(id, &EmptyResult {})
+        }
+        unknown => Err(RpcError::method_not_found(unknown).into()),
+    }
+}
+
+fn done(id: &RequestId, result: &impl Serialize) -> Result<Done, Failure> {
+    Ok(Done {
+        answer: answer::result(id, result)?,
+        effect: Effect::None,
+    })
+}

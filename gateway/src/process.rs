@@ -1,0 +1,63 @@
+//! The process around the work: runtime, signals, descriptor limit, end.
+
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::server::Failure;
+
+/// How long the runtime may take to let go of blocking work at the end.
+const RUNTIME_END_MAX: Duration = Duration::from_millis(100);
+
+/// Runs `work` on a new runtime until it ends; SIGTERM and Ctrl-C ask it to end by the token that it gets.
+pub(crate) fn run<F>(work: impl FnOnce(CancellationToken) -> F) -> Result<(), Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    raise_descriptor_limit();
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::Runtime)?;
+    let ended = runtime.block_on(async {
+        let shutdown = CancellationToken::new();
+        let signals = listen_for_signals().map_err(Failure::Runtime)?;
+        let work = work(shutdown.clone());
+        tokio::pin!(work, signals);
+        tokio::select! {
+            ended = &mut work => ended,
+            () = &mut signals => {
+                shutdown.cancel();
+                work.await
+            }
+        }
+    });
+    runtime.shutdown_timeout(RUNTIME_END_MAX);
+    ended
+}
+
+/// Returns what ends with the first SIGTERM or SIGINT from now on.
+fn listen_for_signals() -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Raises the number of descriptors that the process may have to what it is allowed: every stream takes one.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    match setrlimit(Resource::Nofile, limit) {
+        Ok(()) => debug!(limit = limit.maximum, "raised the descriptor limit"),
+        Err(error) => warn!(%error, "cannot raise the descriptor limit"),
+    }
+}

@@ -1,0 +1,194 @@
+//! Protocol versions, and what depends on them.
+
+use std::fmt;
+
+use serde_json::json;
+
+use super::error::RpcError;
+
+/// A version of the legacy era, the one with sessions; later ones are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Version {
+    /// HTTP+SSE.
+    V2024_11_05,
+    /// Streamable HTTP; the only one with batches.
+    V2025_03_26,
+    /// Structured tool results, the version header.
+    V2025_06_18,
+    /// Priming events.
+    V2025_11_25,
+}
+
+/// What a version's clients can take.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Features {
+    /// An event with an id and empty data primes the client's cursor when a stream opens; clients of older versions
+    /// dispatch it as a message.
+    pub(crate) opening_block: bool,
+    /// The same kind of event moves the cursor of a quiet stream on.
+    pub(crate) bookmarks: bool,
+    /// JSON-RPC batches may be POSTed.
+    pub(crate) batches: bool,
+}
+
+impl Version {
+    /// The one that is preferred.
+    pub(crate) const LATEST: Version = Version::V2025_11_25;
+
+    /// Every legacy version, the oldest first.
+    pub(crate) const ALL: [Version; 4] = [
+        Version::V2024_11_05,
+        Version::V2025_03_26,
+        Version::V2025_06_18,
+        Version::V2025_11_25,
+    ];
+
+    /// Returns the text that names it on the wire.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Version::V2024_11_05 => "2024-11-05",
+            Version::V2025_03_26 => "2025-03-26",
+            Version::V2025_06_18 => "2025-06-18",
+            Version::V2025_11_25 => "2025-11-25",
+        }
+    }
+
+    /// Finds the version with exactly this text.
+    pub(crate) fn find(text: &str) -> Option<Version> {
+        Version::ALL.into_iter().find(|version| version.as_str() == text)
+    }
+
+    /// Returns the version to answer an `initialize` with: the one asked for, or the preferred one (MCP 2025-11-25,
+    /// Lifecycle, Version Negotiation).
+    pub(crate) fn negotiate(requested: &str) -> Version {
+        Version::find(requested).unwrap_or(Version::LATEST)
+    }
+
+    /// Returns what the version's clients can take.
+    pub(crate) const fn features(self) -> &'static Features {
+        match self {
+            Version::V2024_11_05 | Version::V2025_06_18 => &Features {
+                opening_block: false,
+                bookmarks: false,
+                batches: false,
+            },
+            Version::V2025_03_26 => &Features {
+                opening_block: false,
+                bookmarks: false,
+                batches: true,
+            },
+            Version::V2025_11_25 => &Features {
+                opening_block: true,
+                bookmarks: true,
+                batches: false,
+            },
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// Checks the `MCP-Protocol-Version` header of a request in a session (MCP 2025-11-25, Transports, Protocol Version
+/// Header): absent, or any legacy version, means the version that the session has.
+///
+/// # Errors
+/// -32600 for any other value, naming what was asked and what is supported, in the message and in `data`.
+pub(crate) fn check_header(header: Option<&[u8]>) -> Result<(), RpcError> {
+    let Some(header) = header else {
+        return Ok(());
+    };
+    let requested = String::from_utf8_lossy(header);
+    match Version::find(&requested) {
+        Some(_) => Ok(()),
+        None => Err(RpcError::invalid_request(format!(
+            "unsupported protocol version: {requested} (supported: {})",
+            supported().join(", ")
+        ))
+        .with_data(json!({ "supported": supported(), "requested": requested }))),
+    }
+}
+
+/// Returns the texts of [`Version::ALL`], for `data.supported`.
+pub(crate) fn supported() -> [&'static str; 4] {
+    Version::ALL.map(Version::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::error::INVALID_REQUEST;
+    use super::{Features, Version, check_header, supported};
+
+    fn check(text: &str, version: Version, features: Features) {
+        assert_eq!(Version::find(text), Some(version));
+        assert_eq!(version.to_string(), text);
+        assert_eq!(Version::negotiate(text), version);
+        assert_eq!(version.features(), &features);
+    }
+
+    #[test]
+    fn each_version_has_its_features() {
+        let none = || Features {
+            opening_block: false,
+            bookmarks: false,
+            batches: false,
+        };
+        check("2024-11-05", Version::V2024_11_05, none());
+        check(
+            "2025-03-26",
+            Version::V2025_03_26,
+            Features {
+                batches: true,
+                ..none()
+            },
+        );
+        check("2025-06-18", Version::V2025_06_18, none());
+        check(
+            "2025-11-25",
+            Version::V2025_11_25,
+            Features {
+                opening_block: true,
+                bookmarks: true,
+                ..none()
+            },
+        );
+    }
+
+    #[test]
+    fn versions_rise_by_date() {
+        assert!(Version::ALL.is_sorted() && supported().is_sorted());
+        assert_eq!(Version::ALL.last(), Some(&Version::LATEST));
+    }
+
+    #[test]
+    fn an_unknown_version_is_answered_with_the_preferred_one() {
+        for text in [
+            "",
+            "1999-01-01",
+            "2026-07-28",
+            "2025-11-25 ",
+            "v2025-11-25",
+            "latest",
+        ] {
+            assert_eq!(Version::find(text), None);
+            assert_eq!(Version::negotiate(text), Version::LATEST);
+        }
+    }
+
+    #[test]
+    fn field_case_a13_a_header_is_absent_supported_or_refused() {
+        for header in [None, Some("2025-11-25"), Some("2024-11-05")] {
+            assert_eq!(check_header(header.map(str::as_bytes)), Ok(()));
+        }
+        for header in [&b"1999-01-01"[..], b"", b"\xC3\x28", b"2025-11-25, 2025-11-25"] {
+            let error = check_header(Some(header)).unwrap_err();
+            assert_eq!(error.code, INVALID_REQUEST);
+            let data = error.data.unwrap();
+            assert_eq!(data["requested"], String::from_utf8_lossy(header).as_ref());
+            assert_eq!(data["supported"], serde_json::json!(supported()));
+        }
+    }
+}

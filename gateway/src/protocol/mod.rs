@@ -1,0 +1,21 @@
+//! The shapes of the wire, as pure values: JSON-RPC, the MCP types, eras, event ids, URIs and frames.
+//!
+//! Nothing here does I/O, waits, reads a clock or knows another module of the gateway. Reading is strict and has
+//! one result (a duplicate key is refused, not resolved); writing always gives one line.
+//!
+//! - [`json`], [`message`], [`error`], [`answer`]: JSON-RPC 2.0 in and out.
+//! - [`era`], [`mcp`]: protocol versions with what depends on them, and the MCP types that are served.
+//! - [`event_id`], [`frame`]: the cursor of a GET stream, and the SSE frames that carry it.
+//! - [`resource_uri`]: which resource a URI names.
+//! - [`mod@line`]: text and numbers written so that they stay on one line.
+
+pub(crate) mod answer;
+pub(crate) mod era;
+pub(crate) mod error;
+pub(crate) mod event_id;
+pub(crate) mod frame;
+pub(crate) mod json;
+pub(crate) mod line;
+pub(crate) mod mcp;
+pub(crate) mod message;
+pub(crate) mod resource_uri;

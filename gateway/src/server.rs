@@ -1,0 +1,208 @@
+//! Puts the parts of a gateway together, runs them, and ends them in order.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::debug;
+
+use crate::config::{Listen, ServeOptions};
+use crate::dispatch::Dispatcher;
+use crate::feed::{FeedClient, Ring, Watch};
+use crate::session::{Background, Limits, Sessions};
+
+/// Memory for recent entries of the feed: 64 MiB hold half a million changes.
+const RING_BYTES: usize = 64 * 1024 * 1024;
+
+/// How many subscriptions a session may have (`session.max_subscriptions`).
+const MAX_SUBSCRIPTIONS: u32 = 1_000;
+
+/// How long responses that are under way may take after the streams were ended.
+const END_MAX: Duration = Duration::from_millis(800);
+
+/// Why the process ends with a failure: what was tried, with what, and what to do.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    /// The runtime or its signals could not be had.
+    #[error("cannot start: {0}")]
+    Runtime(std::io::Error),
+    /// An address cannot be bound.
+    #[error("cannot listen on {address}: {source}; {advice}", advice = advise(.source, .flag))]
+    Bind {
+        address: SocketAddr,
+        flag: &'static str,
+        source: std::io::Error,
+    },
+    /// An address that others can reach, without credentials.
+    #[error(
+        "cannot listen on {address}: without authentication only a loopback address may be served; \
+         choose another one with --{flag}, for example 127.0.0.1:{port}", port = .address.port()
+    )]
+    NotLoopback { address: SocketAddr, flag: &'static str },
+    /// The feed service of the dev mode could not be started; its own message says why and what to do.
+    #[error("{0}")]
+    FeedService(String),
+    /// The sample records could not be written.
+    #[error("cannot write the sample records into {data}: {reason}")]
+    Samples { data: PathBuf, reason: String },
+    /// The standard output is closed.
+    #[error("cannot write to the standard output: {0}")]
+    Output(std::io::Error),
+}
+
+fn advise(source: &std::io::Error, flag: &str) -> String {
+    match source.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            format!("end the process that has it, or choose another port with --{flag}")
+        }
+        _ => format!("choose another address with --{flag}"),
+    }
+}
+
+/// Binds `address`, which `flag` named.
+pub(crate) async fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, Failure> {
+    if !address.ip().is_loopback() {
+        return Err(Failure::NotLoopback { address, flag });
+    }
+    TcpListener::bind(address).await.map_err(|source| Failure::Bind {
+        address,
+        flag,
+        source,
+    })
+}
+
+/// A gateway whose listeners are bound.
+pub(crate) struct Server {
+    application: TcpListener,
+    admin: TcpListener,
+    sessions: Arc<Sessions>,
+    background: Background,
+    watch: Arc<Watch>,
+    dispatcher: Arc<Dispatcher>,
+    shutdown: CancellationToken,
+}
+
+/// Runs a gateway until `shutdown`.
+pub(crate) async fn serve(options: ServeOptions, shutdown: CancellationToken) -> Result<(), Failure> {
+    let server = Server::bind(options.listen, options.feed.clone(), shutdown).await?;
+    println!("{}", server.ready_line().map_err(Failure::Runtime)?);
+    println!(
+        "open mode: no authentication is configured, whoever reaches these addresses may do everything; feed service {}",
+        options.feed
+    );
+    std::io::stdout().flush().map_err(Failure::Output)?;
+    server.run().await;
+    Ok(())
+}
+
+impl Server {
+    /// Binds the listeners of a gateway on the feed service at `feed`, which need not be there yet.
+    pub(crate) async fn bind(
+        listen: Listen,
+        feed: http::Uri,
+        shutdown: CancellationToken,
+    ) -> Result<Server, Failure> {
+        let application = bind(listen.application, "application").await?;
+        let admin = bind(listen.admin, "admin").await?;
+        let authority = application.local_addr().map_err(Failure::Runtime)?.to_string();
+        let feed = FeedClient::new(feed, instance_name());
+        let ring = Arc::new(Ring::new(RING_BYTES));
+        let position = watch::Sender::new(0);
+        let watch = Arc::new(Watch::new(feed.clone(), Arc::clone(&ring), position.subscribe()));
+        let (sessions, background) = Sessions::new(
+            feed.clone(),
+            Arc::clone(&watch),
+            ring,
+            position,
+            Limits::default(),
+            shutdown.clone(),
+        );
+        let dispatcher = Dispatcher::new(
+            Arc::clone(&sessions),
+            feed,
+            Arc::clone(&watch),
+            authority,
+            MAX_SUBSCRIPTIONS,
+        );
+        let dispatcher = Arc::new(dispatcher);
+        Ok(Server {
+            application,
+            admin,
+            sessions,
+            background,
+            watch,
+            dispatcher,
+            shutdown,
+        })
+    }
+
+    /// Returns the address of the application listener.
+    pub(crate) fn application(&self) -> std::io::Result<SocketAddr> {
+        self.application.local_addr()
+    }
+
+    /// Returns the line that tells a supervisor where the listeners are.
+    pub(crate) fn ready_line(&self) -> std::io::Result<String> {
+        let (application, admin) = (self.application()?, self.admin.local_addr()?);
+        Ok(format!("gateway ready application={application} admin={admin}"))
+    }
+
+    /// Returns what waits until the watch on the feed service is live.
+    pub(crate) fn live(&self) -> impl Future<Output = ()> + use<> {
+        let mut status = self.watch.subscribe();
+        async move {
+            // It cannot fail while the watch exists; if it ends there is nothing to wait for.
+            let _ = status.wait_for(|status| status.live).await;
+        }
+    }
+
+    /// Serves until the shutdown, then ends streams and connections; returns within a second after it.
+    pub(crate) async fn run(self) {
+        let connections = TaskTracker::new();
+        let work = TaskTracker::new();
+        work.spawn({
+            let (watch, shutdown) = (Arc::clone(&self.watch), self.shutdown.clone());
+            async move { watch.run(shutdown).await }
+        });
+        work.spawn(self.sessions.run(self.background));
+        for (listener, routes) in [
+            (self.application, crate::http::application as fn(_, _) -> _),
+            (self.admin, crate::http::admin),
+        ] {
+            match listener.local_addr() {
+                Ok(address) => {
+                    let router = routes(Arc::clone(&self.dispatcher), address);
+                    work.spawn(crate::http::serve(
+                        listener,
+                        router,
+                        connections.clone(),
+                        self.shutdown.clone(),
+                    ));
+                }
+                Err(error) => debug!(%error, "a listener has no address"),
+            }
+        }
+        work.close();
+        work.wait().await;
+        connections.close();
+        if timeout(END_MAX, connections.wait()).await.is_err() {
+            debug!(connections = connections.len(), "connections did not end in time");
+        }
+    }
+}
+
+/// Names this process in the records of the sessions that it serves: random, so that no two runs share a name.
+fn instance_name() -> String {
+    format!(
+        "{:016x}",
+        getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()))
+    )
+}

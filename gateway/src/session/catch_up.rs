@@ -1,0 +1,372 @@
+//! The catch-up: brings a stream from a cursor to the present, and then lets it go live.
+//!
+//! The same for a stream that opens, one that resumes on whichever instance, and one that fell behind because its client
+//! reads slowly. What was missed is a pure function of the log and of the subscriptions, so it comes from the ring while
+//! that reaches back far enough, and from the feed service's log otherwise; of more than `catch_up_max` frames only the
+//! newest of each URI is sent (it is *folded*). What a log no longer has is a *gap*, and told: each URI once, without id.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use tracing::{debug, info, warn};
+
+use super::Sessions;
+use super::hub::{NotAdopted, Step, collect_blocks};
+use super::stream::{Block, CloseReason, Stream};
+use super::subscriptions::{Subscription, Subscriptions};
+use crate::feed::{FeedError, Opened, Target};
+use crate::protocol::event_id::{EventId, LastEventId, Slot};
+use crate::protocol::frame::{self, ListKind};
+
+/// How many entries of the ring are looked at in one go; a go takes less than a millisecond.
+const SCAN_ENTRIES: usize = 4096;
+
+/// How many targets one call for newest revisions names (the contract allows 10,000).
+const TARGETS_PER_CALL: usize = 5_000;
+
+/// How long to pause after a call to the feed service failed.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// Opens a stream that was attached to the hub: takes its ownership, replays what `last` asks for, lets it go live.
+pub(super) async fn open(sessions: Arc<Sessions>, stream: Arc<Stream>, last: LastEventId) {
+    let Some(opened) = take_ownership(&sessions, &stream).await else {
+        return;
+    };
+    let subscriptions = Subscriptions::read(&opened.session.subscriptions);
+    let fence = opened.fence;
+    while sessions.hub.position() < fence {
+        if stream.is_closed() {
+            break;
+        }
+        let _ = timeout(Duration::from_secs(1), sessions.hub.reached(fence)).await;
+    }
+    match sessions.hub.adopt(&stream, fence, subscriptions.clone()) {
+        Ok(()) => {}
+        // A newer stream of this instance holds the ownership now, whichever open came last.
+        Err(NotAdopted::Replaced) if sessions.hub.holds(&stream.session) => return,
+        Err(NotAdopted::Replaced) => return sessions.give_back(&stream, fence),
+        Err(NotAdopted::Forgotten) => return stream.close(CloseReason::LostHistory),
+    }
+    let mut blocks = missed(&sessions, &stream, &opened, &subscriptions, last).await;
+    let opening = EventId::new(fence, Slot::Opening);
+    if stream.version.features().opening_block {
+        blocks.push(Block {
+            id: Some(opening),
+            spelling: None,
+            bytes: frame::opening(opening, retry()),
+        });
+    }
+    info!(session.id = %stream.session, revision = fence, blocks = blocks.len(), "opened a stream");
+    stream.prepare(blocks, opening);
+    go_on(&sessions, &stream, opening).await;
+}
+
+/// Catches a stream up that lost its place in the live frames.
+pub(super) async fn catch_up(sessions: Arc<Sessions>, stream: Arc<Stream>) {
+    debug!(session.id = %stream.session, "a stream fell behind");
+    let after = stream.cursor();
+    go_on(&sessions, &stream, after).await;
+}
+
+/// Makes this instance the owner of the session's stream; waits for the feed service as long as the client does.
+async fn take_ownership(sessions: &Sessions, stream: &Stream) -> Option<Opened> {
+    loop {
+        if stream.is_closed() {
+            return None;
+        }
+        match sessions
+            .feed
+            .open_stream(&stream.principal, &stream.session)
+            .await
+        {
+            Ok(opened) => return Some(opened),
+            Err(FeedError::UnknownSession) => {
+                stream.close(CloseReason::SessionEnded);
+                return None;
+            }
+            Err(error) => {
+                debug!(session.id = %stream.session, %error, "cannot open the stream yet");
+                sleep(RETRY_DELAY).await;
+            }
+        }
+    }
+}
+
+/// Returns the blocks that come before the opening block: what was missed up to the open, or the notices of a gap.
+async fn missed(
+    sessions: &Sessions,
+    stream: &Arc<Stream>,
+    opened: &Opened,
+    subscriptions: &Subscriptions,
+    last: LastEventId,
+) -> Vec<Block> {
+    match last {
+        LastEventId::Absent if subscriptions.iter().next().is_none() => Vec::new(),
+        LastEventId::Id(cursor)
+            if cursor.revision() <= opened.fence && cursor.revision() + 1 >= opened.oldest =>
+        {
+            let Ok(blocks) = collect(sessions, stream, subscriptions, cursor, opened.fence).await else {
+                return tell_gap(subscriptions);
+            };
+            blocks
+        }
+        LastEventId::NotANumber => {
+            let mut blocks = newest_frames(sessions, subscriptions, opened.fence);
+            blocks.extend(tell_gap(subscriptions));
+            blocks
+        }
+        LastEventId::Absent | LastEventId::Id(_) | LastEventId::AboveRange | LastEventId::PostStream => {
+            tell_gap(subscriptions)
+        }
+    }
+}
+
+/// Brings a stream from `after` to the present, in passes while its client takes what they bring, and lets it go live.
+async fn go_on(sessions: &Sessions, stream: &Arc<Stream>, mut after: EventId) {
+    let mut revision = start(after);
+    loop {
+        match sessions.hub.go_live(stream, after, revision) {
+            Step::Live | Step::Gone => return,
+            Step::Further => {}
+        }
+        stream.drained().await;
+        let Some(subscriptions) = sessions.hub.subscriptions(stream) else {
+            return;
+        };
+        // Frozen here: what comes later waits for the next pass, so that no URI is put off for ever.
+        let until = sessions.hub.position();
+        let end = EventId::new(until, Slot::Bookmark);
+        match collect(sessions, stream, &subscriptions, after, until).await {
+            Ok(blocks) => stream.prepare(blocks, end),
+            Err(Gap) => stream.prepare(tell_gap(&subscriptions), end),
+        }
+        (after, revision) = (end, until);
+    }
+}
+
+/// The log no longer has what came after the cursor.
+struct Gap;
+
+/// Returns the blocks for everything after `after` up to revision `until`, in rising order.
+async fn collect(
+    sessions: &Sessions,
+    stream: &Stream,
+    subscriptions: &Subscriptions,
+    after: EventId,
+    until: u64,
+) -> Result<Vec<Block>, Gap> {
+    if let Some(blocks) = collect_from_ring(sessions, subscriptions, after, until).await {
+        return Ok(blocks);
+    }
+    let _permit = sessions.log_reads.acquire().await;
+    loop {
+        match collect_from_log(sessions, subscriptions, after, until).await {
+            Ok(blocks) => return Ok(blocks),
+            Err(FeedError::Compacted | FeedError::LostHistory) => return Err(Gap),
+            Err(error) if stream.is_closed() => {
+                debug!(%error, "gave a catch-up up");
+                return Ok(Vec::new());
+            }
+            Err(error) => {
+                warn!(session.id = %stream.session, %error, "cannot read the log for a catch-up, trying again");
+                sleep(RETRY_DELAY).await;
+            }
+        }
+    }
+}
+
+/// Collects from the ring; `None` if that does not reach back to `after`.
+async fn collect_from_ring(
+    sessions: &Sessions,
+    subscriptions: &Subscriptions,
+    after: EventId,
+    until: u64,
+) -> Option<Vec<Block>> {
+    let mut folder = Folder::new(sessions.limits.catch_up_max);
+    let mut revision = start(after);
+    while revision < until {
+        let mut found = Vec::new();
+        revision = sessions
+            .ring
+            .visit(revision, until, SCAN_ENTRIES, |entry| {
+                collect_blocks(entry, subscriptions, after, &mut found)
+            })
+            .ok()?;
+        folder.extend(found);
+        tokio::task::yield_now().await;
+    }
+    Some(folder.finish())
+}
+
+/// Collects from the feed service's log: frame by frame while there are few, else the newest of each URI.
+async fn collect_from_log(
+    sessions: &Sessions,
+    subscriptions: &Subscriptions,
+    after: EventId,
+    until: u64,
+) -> Result<Vec<Block>, FeedError> {
+    let catalog = sessions.watch.catalog();
+    let watched: Vec<(Target, &Subscription)> = subscriptions
+        .iter()
+        .filter_map(|subscription| {
+            let table = catalog.find(&subscription.row.path)?;
+            let target = Target {
+                table: Arc::clone(table),
+                key: subscription.row.key.clone(),
+            };
+            Some((target, subscription))
+        })
+        .collect();
+    let targets: Vec<Target> = watched.iter().map(|(target, _)| target.clone()).collect();
+    let mut blocks = Vec::new();
+    let mut revision = start(after);
+    let max = sessions.limits.catch_up_max;
+    if !targets.is_empty() && targets.len() <= TARGETS_PER_CALL {
+        while revision < until && blocks.len() <= max {
+            let page = u32::try_from(max + 1).unwrap_or(u32::MAX);
+            let (entries, progress) = sessions
+                .feed
+                .read_log(&targets, revision, until, page, &catalog)
+                .await?;
+            for entry in &entries {
+                collect_blocks(entry, subscriptions, after, &mut blocks);
+            }
+            if progress <= revision {
+                break;
+            }
+            revision = progress;
+        }
+        if blocks.len() <= max {
+            return Ok(blocks);
+        }
+    }
+    blocks.clear();
+    for (targets, watched) in targets
+        .chunks(TARGETS_PER_CALL)
+        .zip(watched.chunks(TARGETS_PER_CALL))
+    {
+        let newest = sessions.feed.read_latest(targets, start(after), until).await?;
+        for (revision, (target, subscription)) in newest.into_iter().zip(watched) {
+            let slot = if target.key.is_some() {
+                Slot::Record
+            } else {
+                Slot::Table
+            };
+            let id = EventId::new(revision, slot);
+            if revision > subscription.revision && id > after {
+                blocks.push(notice(Some(id), subscription));
+            }
+        }
+    }
+    blocks.sort_unstable_by_key(|block| block.id);
+    Ok(blocks)
+}
+
+/// Returns the newest frames that the session's stream carried, as far as the ring reaches, at most `replay_frames`.
+fn newest_frames(sessions: &Sessions, subscriptions: &Subscriptions, until: u64) -> Vec<Block> {
+    let mut blocks = std::collections::VecDeque::new();
+    let mut found = Vec::new();
+    let after = EventId::from_u64(0);
+    let from = sessions
+        .ring
+        .visit(0, until, 0, |_| {})
+        .map_or_else(|behind| behind.after, |_| 0);
+    let _ = sessions.ring.visit(from, until, usize::MAX, |entry| {
+        collect_blocks(entry, subscriptions, after, &mut found);
+        for block in found.drain(..) {
+            if blocks.len() == sessions.limits.replay_frames {
+                blocks.pop_front();
+            }
+            blocks.push_back(block);
+        }
+    });
+    blocks.into()
+}
+
+/// Returns the notices of a gap: every subscribed URI and every list once, without id.
+fn tell_gap(subscriptions: &Subscriptions) -> Vec<Block> {
+    let mut blocks: Vec<Block> = subscriptions
+        .iter()
+        .map(|subscription| notice(None, subscription))
+        .collect();
+    blocks.sort_unstable_by(|a, b| a.bytes.cmp(&b.bytes));
+    blocks.extend(ListKind::ALL.map(|kind| Block {
+        id: None,
+        spelling: None,
+        bytes: frame::list_changed(None, kind),
+    }));
+    blocks
+}
+
+fn notice(id: Option<EventId>, subscription: &Subscription) -> Block {
+    Block {
+        id,
+        spelling: Some(Arc::clone(&subscription.spelling)),
+        bytes: frame::updated(id, &subscription.spelling),
+    }
+}
+
+/// Returns the revision after which entries can cause frames with ids above `after`.
+fn start(after: EventId) -> u64 {
+    let last_of_its_change = EventId::new(after.revision(), Slot::Record);
+    if after >= last_of_its_change {
+        after.revision()
+    } else {
+        after.revision().saturating_sub(1)
+    }
+}
+
+/// Returns how long a client is to wait before it opens a stream again: jittered, so that clients do not come in step.
+pub(super) fn retry() -> Duration {
+    let jitter = getrandom::u32().unwrap_or(0) % 1_000;
+    Duration::from_millis(500 + u64::from(jitter))
+}
+
+/// Keeps blocks as they come until there are too many, and from then on the newest of each URI.
+struct Folder {
+    max: usize,
+    blocks: Vec<Block>,
+    folded: bool,
+}
+
+impl Folder {
+    fn new(max: usize) -> Folder {
+        Folder {
+            max,
+            blocks: Vec::new(),
+            folded: false,
+        }
+    }
+
+    fn extend(&mut self, blocks: Vec<Block>) {
+        self.blocks.extend(blocks);
+        // Twice the limit once folded: folding again costs a pass over what is kept.
+        let limit = if self.folded { self.max * 2 } else { self.max };
+        if self.blocks.len() > limit {
+            self.fold();
+        }
+    }
+
+    fn fold(&mut self) {
+        self.folded = true;
+        let mut newest = HashMap::with_capacity(self.blocks.len());
+        for block in self.blocks.drain(..) {
+            let uri = block
+                .spelling
+                .as_ref()
+                .map(|spelling| Arc::as_ptr(spelling) as usize);
+            newest.insert(uri, block);
+        }
+        self.blocks.extend(newest.into_values());
+        self.blocks.sort_unstable_by_key(|block| block.id);
+    }
+
+    fn finish(mut self) -> Vec<Block> {
+        if self.folded {
+            self.fold();
+        }
+        self.blocks
+    }
+}

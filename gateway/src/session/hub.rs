@@ -1,0 +1,577 @@
+//! The hub: reads the ring entry by entry and hands each change to the streams that want it.
+//!
+//! It owns the streams of this instance and the index of what they watch. Changes and session commands come to it in the
+//! one order of the feed, so that there is no race between them: a subscription sees what comes after its own entry, a
+//! stream is closed by the entry of the open that took it over. Nothing in it waits for a client; it only lets the
+//! streams that it woke run before it wakes them again, so that frames that come in a burst go out together.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::SessionId;
+use super::frame_ring::{Frame, FrameRing};
+use super::interest::{GroupId, Interest};
+use super::stream::{Block, CloseReason, Pushed, Stream};
+use super::subscriptions::Subscriptions;
+use crate::feed::{Body, Entry, Ring, SessionCommand};
+use crate::protocol::event_id::{EventId, Slot};
+use crate::protocol::frame;
+
+/// How many entries one pass takes. The batch is the only large lever in a burst (DESIGN, bars); beyond 64 it gains nothing.
+const PASS_ENTRIES: usize = 64;
+
+/// How long a pass waits at most for the streams that it woke. Writing to 5,000 sockets takes one core 60 ms.
+const PASS_WAIT_MAX: Duration = Duration::from_millis(250);
+
+/// How many entries a stream may be behind to be caught up under the hub's lock; a scan of so many takes microseconds.
+const LAST_STEP_ENTRIES: usize = 256;
+
+/// The streams of this instance, and what they watch.
+pub(super) struct Hub {
+    ring: Arc<Ring>,
+    instance: Box<str>,
+    pending_max: usize,
+    pub(super) frames: FrameRing,
+    /// Lock order: `state`, then a stream, then the frame ring. Held for one pass or one command.
+    state: Mutex<State>,
+    /// The revision up to which every entry was handed on; a bell, and nothing more.
+    position: watch::Sender<u64>,
+    /// Streams that were woken by the last pass and were not polled yet.
+    awaited: AtomicUsize,
+    all_polled: Notify,
+    /// Streams that need a catch-up; taken by the session layer's one task that starts them.
+    fallen_behind: mpsc::UnboundedSender<Arc<Stream>>,
+}
+
+struct State {
+    interest: Interest,
+    streams: HashMap<SessionId, Local>,
+    /// Which history `position` is in (see [`Ring::beginning`]).
+    epoch: u64,
+    position: u64,
+    touched: Vec<GroupId>,
+    frames: Vec<Frame>,
+    wakers: Vec<Waker>,
+    overflowed: Vec<Arc<Stream>>,
+}
+
+/// A stream of this instance.
+struct Local {
+    stream: Arc<Stream>,
+    /// The open's own revision; commands of the session at or below it are in `subscriptions` already. `None`: not open yet.
+    fence: Option<u64>,
+    subscriptions: Subscriptions,
+    /// The stream is in the index.
+    live: bool,
+}
+
+/// Why a stream cannot be adopted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotAdopted {
+    /// Its reader is gone, or a newer stream of the session is open on this instance.
+    Replaced,
+    /// The ring no longer has what happened to the session since the open.
+    Forgotten,
+}
+
+/// What is left to do for a stream that is to go live.
+pub(super) enum Step {
+    /// The stream is live.
+    Live,
+    /// It is still too far behind; it has to be caught up after this revision first.
+    Further,
+    /// The stream was closed or replaced.
+    Gone,
+}
+
+impl Hub {
+    /// Makes a hub that reads `ring`, for streams that `instance` opens. Streams that need a catch-up go to `fallen_behind`.
+    pub(super) fn new(
+        ring: Arc<Ring>,
+        instance: &str,
+        position: watch::Sender<u64>,
+        pending_max: usize,
+        frame_ring_bytes: usize,
+        fallen_behind: mpsc::UnboundedSender<Arc<Stream>>,
+    ) -> Hub {
+        let state = State {
+            interest: Interest::default(),
+            streams: HashMap::new(),
+            epoch: 0,
+            position: 0,
+            touched: Vec::new(),
+            frames: Vec::new(),
+            wakers: Vec::new(),
+            overflowed: Vec::new(),
+        };
+        Hub {
+            ring,
+            instance: instance.into(),
+            pending_max,
+            frames: FrameRing::new(frame_ring_bytes),
+            state: Mutex::new(state),
+            position,
+            awaited: AtomicUsize::new(0),
+            all_polled: Notify::new(),
+            fallen_behind,
+        }
+    }
+
+    /// Returns the revision up to which every entry was handed on.
+    pub(super) fn position(&self) -> u64 {
+        *self.position.borrow()
+    }
+
+    /// Waits until every entry up to `revision` was handed on.
+    pub(super) async fn reached(&self, revision: u64) {
+        // The sender lives in `self`, so the wait cannot end by its drop.
+        let _ = self
+            .position
+            .subscribe()
+            .wait_for(|position| *position >= revision)
+            .await;
+    }
+
+    /// Hands on what comes until `shutdown`.
+    ///
+    /// `forget` is told of each session that ended, and with `None` that nothing known of any session holds any more.
+    pub(super) async fn run(&self, shutdown: CancellationToken, forget: impl Fn(Option<&str>)) {
+        let mut bell = self.ring.bell();
+        loop {
+            while self.pass(&forget) {
+                self.wait_for_streams().await;
+                if shutdown.is_cancelled() {
+                    return;
+                }
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                rung = bell.changed() => if rung.is_err() { return },
+            }
+        }
+    }
+
+    /// Hands on one batch of entries; returns whether there were any.
+    fn pass(&self, forget: &impl Fn(Option<&str>)) -> bool {
+        if self.begin_anew() {
+            forget(None);
+        }
+        let mut state = self.lock();
+        let state = &mut *state;
+        let pass_start = self.frames.next_position();
+        let mut entries = Vec::with_capacity(PASS_ENTRIES);
+        let after = state.position;
+        let seen = self
+            .ring
+            .visit(after, u64::MAX, PASS_ENTRIES, |entry| entries.push(entry.clone()));
+        // Behind the ring after all: the history began anew since the check above; the next pass sees to it.
+        let Ok(progress) = seen else { return true };
+        if progress == after {
+            return false;
+        }
+        for entry in &entries {
+            match &entry.body {
+                Body::Change { table, key } => self.note_change(state, entry.revision, &table.path, key),
+                Body::Session { id, command } => {
+                    self.hand_out(state, pass_start);
+                    self.apply(state, entry.revision, id, command);
+                    if matches!(command, SessionCommand::Deleted) {
+                        forget(Some(id));
+                    }
+                }
+                Body::Other => {}
+            }
+        }
+        self.hand_out(state, pass_start);
+        state.position = progress;
+        self.frames.publish();
+        self.awaited.store(state.wakers.len(), Ordering::Release);
+        for waker in state.wakers.drain(..) {
+            waker.wake();
+        }
+        for stream in std::mem::take(&mut state.overflowed) {
+            self.leave(state, &stream);
+            let _ = self.fallen_behind.send(stream);
+        }
+        self.position.send_replace(progress);
+        true
+    }
+
+    /// Begins at the ring's beginning if the feed has another history than before, and ends every stream: what their
+    /// clients hold of the old one is a gap, which they are told when they open again. Returns whether it was so.
+    fn begin_anew(&self) -> bool {
+        let (epoch, after) = self.ring.beginning();
+        let mut state = self.lock();
+        if state.epoch == epoch {
+            return false;
+        }
+        state.epoch = epoch;
+        state.position = after;
+        drop(state);
+        self.close_all(CloseReason::LostHistory);
+        self.position.send_replace(after);
+        true
+    }
+
+    /// Encodes the frames of one change, one per group that watches it.
+    fn note_change(&self, state: &mut State, revision: u64, path: &str, key: &str) {
+        let (whole, record) = state.interest.find(path, key);
+        if whole.is_empty() && record.is_empty() {
+            return;
+        }
+        let groups: Vec<(GroupId, Slot)> = whole
+            .iter()
+            .map(|&id| (id, Slot::Table))
+            .chain(record.iter().map(|&id| (id, Slot::Record)))
+            .collect();
+        let first = self.frames.next_position() + state.frames.len() as u64;
+        for (position, (id, slot)) in (first..).zip(groups) {
+            let Some(group) = state.interest.group_mut(id) else {
+                continue;
+            };
+            if group.batch.is_empty() {
+                state.touched.push(id);
+            }
+            group.batch.push(position);
+            let event_id = EventId::new(revision, slot);
+            let bytes = frame::updated(Some(event_id), &group.spelling);
+            state.frames.push(Frame {
+                id: event_id,
+                spelling: Arc::clone(&group.spelling),
+                bytes,
+            });
+        }
+    }
+
+    /// Hands the frames that were encoded so far to their streams; they are published and woken at the end of the pass.
+    fn hand_out(&self, state: &mut State, pass_start: u64) {
+        if state.frames.is_empty() {
+            return;
+        }
+        self.frames.append(&mut state.frames);
+        for id in state.touched.drain(..) {
+            let Some(group) = state.interest.group_mut(id) else {
+                continue;
+            };
+            for stream in &group.streams {
+                match stream.push(&group.batch, pass_start, self.pending_max) {
+                    Pushed::Queued(waker) => state.wakers.extend(waker),
+                    Pushed::Overflowed => state.overflowed.push(Arc::clone(stream)),
+                }
+            }
+            group.batch.clear();
+        }
+    }
+
+    /// Applies a command to the session's stream, if this instance holds it.
+    fn apply(&self, state: &mut State, revision: u64, session: &str, command: &SessionCommand) {
+        let Some(local) = state.streams.get_mut(session) else {
+            return;
+        };
+        match command {
+            SessionCommand::Deleted => {
+                let stream = Arc::clone(&local.stream);
+                self.release(state, &stream);
+                stream.close(CloseReason::SessionEnded);
+                return;
+            }
+            SessionCommand::Opened { instance } if **instance == *self.instance => {
+                // The newest open of this instance is this stream's, or gives it its fence.
+                local.fence = local.fence.map(|fence| fence.max(revision));
+                return;
+            }
+            SessionCommand::Opened { .. } => {
+                if local.fence.is_some_and(|fence| revision > fence) {
+                    let stream = Arc::clone(&local.stream);
+                    self.release(state, &stream);
+                    stream.close(CloseReason::TakenOver);
+                }
+                return;
+            }
+            SessionCommand::Subscribed { .. } | SessionCommand::Unsubscribed { .. } => {}
+            SessionCommand::Created | SessionCommand::Closed => return,
+        }
+        if local.fence.is_none_or(|fence| revision <= fence) {
+            return;
+        }
+        match command {
+            SessionCommand::Subscribed { uri, spelling } => {
+                if let Some(subscription) = local.subscriptions.add(uri, spelling, revision)
+                    && local.live
+                {
+                    subscription.spelling =
+                        state
+                            .interest
+                            .add(&subscription.row, &subscription.spelling, &local.stream);
+                }
+            }
+            SessionCommand::Unsubscribed { uri } => {
+                if let Some(subscription) = local.subscriptions.remove(uri) {
+                    if local.live {
+                        state
+                            .interest
+                            .remove(&subscription.row, &subscription.spelling, &local.stream);
+                    }
+                    local.stream.discard(&self.frames, &subscription.spelling);
+                }
+            }
+            SessionCommand::Created
+            | SessionCommand::Opened { .. }
+            | SessionCommand::Closed
+            | SessionCommand::Deleted => {}
+        }
+    }
+
+    /// Lets the streams that the pass woke run, so that what comes meanwhile goes out together.
+    async fn wait_for_streams(&self) {
+        let polled = async {
+            loop {
+                let notified = self.all_polled.notified();
+                if self.awaited.load(Ordering::Acquire) == 0 {
+                    return;
+                }
+                notified.await;
+            }
+        };
+        if timeout(PASS_WAIT_MAX, polled).await.is_err() {
+            debug!(
+                awaited = self.awaited.load(Ordering::Relaxed),
+                "streams that were woken did not run in time"
+            );
+        }
+    }
+
+    /// Notes that a stream that the hub waits for has run, or ended.
+    pub(super) fn note_polled(&self) {
+        let counted = self
+            .awaited
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
+        if counted == Ok(1) {
+            self.all_polled.notify_one();
+        }
+    }
+
+    /// Takes in a stream that is not open yet, and closes the session's older stream of this instance.
+    pub(super) fn attach(&self, stream: &Arc<Stream>) {
+        let mut state = self.lock();
+        let older = state
+            .streams
+            .get(&*stream.session)
+            .map(|local| Arc::clone(&local.stream));
+        if let Some(older) = older {
+            self.release(&mut state, &older);
+            older.close(CloseReason::TakenOver);
+        }
+        let local = Local {
+            stream: Arc::clone(stream),
+            fence: None,
+            subscriptions: Subscriptions::default(),
+            live: false,
+        };
+        state.streams.insert(Arc::clone(&stream.session), local);
+    }
+
+    /// Gives a stream its fence and the subscriptions as of then, with the commands that came since.
+    ///
+    /// # Errors
+    /// [`NotAdopted`]; the stream stays as it was, except that a forgotten one has its fence.
+    pub(super) fn adopt(
+        &self,
+        stream: &Arc<Stream>,
+        fence: u64,
+        subscriptions: Subscriptions,
+    ) -> Result<(), NotAdopted> {
+        let mut state = self.lock();
+        let position = state.position;
+        let Some(local) = state
+            .streams
+            .get_mut(&*stream.session)
+            .filter(|local| local.is(stream))
+        else {
+            return Err(NotAdopted::Replaced);
+        };
+        local.fence = Some(fence);
+        local.subscriptions = subscriptions;
+        let mut commands = Vec::new();
+        let seen = self
+            .ring
+            .visit(fence.min(position), position, usize::MAX, |entry| {
+                if let Body::Session { id, command } = &entry.body
+                    && **id == *stream.session
+                {
+                    commands.push((entry.revision, command.clone()));
+                }
+            });
+        for (revision, command) in commands {
+            self.apply(&mut state, revision, &stream.session, &command);
+        }
+        seen.map(|_| ()).map_err(|_behind| NotAdopted::Forgotten)
+    }
+
+    /// Returns the present subscriptions of a stream; `None` if it is not this instance's any more.
+    pub(super) fn subscriptions(&self, stream: &Arc<Stream>) -> Option<Subscriptions> {
+        let state = self.lock();
+        state
+            .streams
+            .get(&*stream.session)
+            .filter(|local| local.is(stream))
+            .map(|local| local.subscriptions.clone())
+    }
+
+    /// Lets a stream that was caught up after `revision` go live, if little enough came since.
+    ///
+    /// `blocks` makes the blocks of one change that came since; they are appended before the first live frame.
+    pub(super) fn go_live(&self, stream: &Arc<Stream>, after: EventId, revision: u64) -> Step {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let position = state.position;
+        let Some(local) = state
+            .streams
+            .get_mut(&*stream.session)
+            .filter(|local| local.is(stream))
+        else {
+            return Step::Gone;
+        };
+        let mut blocks = Vec::new();
+        let seen = self.ring.visit(revision, position, LAST_STEP_ENTRIES, |entry| {
+            collect_blocks(entry, &local.subscriptions, after, &mut blocks);
+        });
+        if seen != Ok(position.max(revision)) {
+            return Step::Further;
+        }
+        for subscription in local.subscriptions.iter_mut() {
+            subscription.spelling = state
+                .interest
+                .add(&subscription.row, &subscription.spelling, stream);
+        }
+        local.live = true;
+        stream.go_live(blocks, EventId::new(position, Slot::Bookmark));
+        Step::Live
+    }
+
+    /// Notes that a live stream lost a frame that it needed: it has to be caught up from its cursor.
+    pub(super) fn fall_behind(&self, stream: &Arc<Stream>) {
+        let mut state = self.lock();
+        if stream.fall_behind() {
+            self.leave(&mut state, stream);
+            let _ = self.fallen_behind.send(Arc::clone(stream));
+        }
+    }
+
+    /// Lets a stream go whose body ended; returns its fence if it was still the session's stream and open.
+    pub(super) fn detach(&self, stream: &Arc<Stream>) -> Option<u64> {
+        let mut state = self.lock();
+        let fence = state
+            .streams
+            .get(&*stream.session)
+            .filter(|local| local.is(stream))?
+            .fence;
+        self.release(&mut state, stream);
+        fence
+    }
+
+    /// Says whether this instance holds the session's stream.
+    pub(super) fn holds(&self, session: &str) -> bool {
+        self.lock().streams.contains_key(session)
+    }
+
+    /// Closes every stream of this instance.
+    pub(super) fn close_all(&self, reason: CloseReason) {
+        for stream in self.all() {
+            let mut state = self.lock();
+            self.release(&mut state, &stream);
+            drop(state);
+            stream.close(reason);
+        }
+    }
+
+    /// Ends every stream of this instance after what it has to write, with a bookmark: a resume elsewhere misses nothing.
+    pub(super) fn end_all(&self, reason: CloseReason) {
+        let position = self.position();
+        for stream in self.all() {
+            stream.end(reason, position);
+        }
+    }
+
+    /// Returns every stream of this instance.
+    pub(super) fn all(&self) -> Vec<Arc<Stream>> {
+        self.lock()
+            .streams
+            .values()
+            .map(|local| Arc::clone(&local.stream))
+            .collect()
+    }
+
+    /// Takes a stream out of the hub altogether.
+    fn release(&self, state: &mut State, stream: &Arc<Stream>) {
+        self.leave(state, stream);
+        if state
+            .streams
+            .get(&*stream.session)
+            .is_some_and(|local| local.is(stream))
+        {
+            state.streams.remove(&*stream.session);
+        }
+    }
+
+    /// Takes a stream out of the index.
+    fn leave(&self, state: &mut State, stream: &Arc<Stream>) {
+        let Some(local) = state
+            .streams
+            .get_mut(&*stream.session)
+            .filter(|local| local.is(stream))
+        else {
+            return;
+        };
+        if std::mem::take(&mut local.live) {
+            for subscription in local.subscriptions.iter() {
+                state
+                    .interest
+                    .remove(&subscription.row, &subscription.spelling, stream);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock would leave at worst a stream too many in the index; going on is better than ending.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Local {
+    fn is(&self, stream: &Arc<Stream>) -> bool {
+        Arc::ptr_eq(&self.stream, stream)
+    }
+}
+
+/// Appends the blocks that an entry causes for these subscriptions and that come after `after`.
+pub(super) fn collect_blocks(
+    entry: &Entry,
+    subscriptions: &Subscriptions,
+    after: EventId,
+    blocks: &mut Vec<Block>,
+) {
+    let Body::Change { table, key } = &entry.body else {
+        return;
+    };
+    for (id, subscription) in subscriptions.matching(entry.revision, &table.path, key) {
+        if id > after {
+            blocks.push(Block {
+                id: Some(id),
+                spelling: Some(Arc::clone(&subscription.spelling)),
+                bytes: frame::updated(Some(id), &subscription.spelling),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,389 @@
+//! The hub with streams but without sockets and feed service, against a naive model.
+
+use std::collections::BTreeMap;
+use std::task::{Context, Poll, Waker};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::feed::Table;
+use crate::protocol::era::Version;
+use crate::session::stream::Next;
+
+const INSTANCE: &str = "here";
+
+struct Bench {
+    hub: Hub,
+    ring: Arc<Ring>,
+    table: Arc<Table>,
+    fallen_behind: mpsc::UnboundedReceiver<Arc<Stream>>,
+    revision: u64,
+    forgotten: Mutex<Vec<String>>,
+}
+
+impl Bench {
+    fn new(pending_max: usize) -> Bench {
+        let ring = Arc::new(Ring::new(1 << 20));
+        let (behind, fallen_behind) = mpsc::unbounded_channel();
+        let position = watch::Sender::new(0);
+        let hub = Hub::new(
+            Arc::clone(&ring),
+            INSTANCE,
+            position,
+            pending_max,
+            1 << 20,
+            behind,
+        );
+        let table = Arc::new(Table {
+            database: "data".into(),
+            name: "Product".into(),
+            path: "Product".into(),
+            description: String::new(),
+            attributes: Vec::new(),
+        });
+        Bench {
+            hub,
+            ring,
+            table,
+            fallen_behind,
+            revision: 0,
+            forgotten: Mutex::default(),
+        }
+    }
+
+    fn append(&mut self, body: Body) -> u64 {
+        self.revision += 1;
+        self.ring.append(
+            [Entry {
+                revision: self.revision,
+                body,
+            }],
+            self.revision,
+            0,
+        );
+        self.revision
+    }
+
+    fn change(&mut self, key: &str) -> u64 {
+        let table = Arc::clone(&self.table);
+        self.append(Body::Change {
+            table,
+            key: key.into(),
+        })
+    }
+
+    fn command(&mut self, session: &str, command: SessionCommand) -> u64 {
+        self.append(Body::Session {
+            id: session.into(),
+            command,
+        })
+    }
+
+    fn subscribe(&mut self, session: &str, uri: &str, spelling: &str) -> u64 {
+        self.command(
+            session,
+            SessionCommand::Subscribed {
+                uri: uri.into(),
+                spelling: spelling.into(),
+            },
+        )
+    }
+
+    fn pass(&self) {
+        while self.hub.pass(&|session| {
+            self.forgotten
+                .lock()
+                .unwrap()
+                .push(session.unwrap_or("all").to_owned());
+        }) {}
+    }
+
+    /// Opens a stream as a GET does, and lets it go live.
+    fn open(&mut self, session: &str) -> Arc<Stream> {
+        let stream = Arc::new(Stream::new(
+            session.into(),
+            "",
+            Version::V2025_11_25,
+            Duration::ZERO,
+        ));
+        self.hub.attach(&stream);
+        let fence = self.command(
+            session,
+            SessionCommand::Opened {
+                instance: INSTANCE.into(),
+            },
+        );
+        self.pass();
+        self.hub.adopt(&stream, fence, Subscriptions::default()).unwrap();
+        let after = EventId::new(fence, Slot::Opening);
+        assert!(matches!(self.hub.go_live(&stream, after, fence), Step::Live));
+        self.read(&stream);
+        stream
+    }
+
+    /// Reads what the stream would write, as text; `None` at its end.
+    fn read(&self, stream: &Stream) -> Option<String> {
+        let mut text = Vec::new();
+        loop {
+            let context = Context::from_waker(Waker::noop());
+            let (next, awaited) = stream.poll_next(&self.hub.frames, &context);
+            if awaited {
+                self.hub.note_polled();
+            }
+            match next {
+                Poll::Ready(Next::Write(bytes)) => text.extend_from_slice(&bytes),
+                Poll::Ready(Next::End(_)) => return None,
+                Poll::Ready(Next::FellBehind) => panic!("a frame was dropped"),
+                Poll::Pending => return Some(String::from_utf8(text).unwrap()),
+            }
+        }
+    }
+}
+
+fn uri(key: Option<&str>) -> String {
+    key.map_or_else(
+        || "feed+rest:///Product".into(),
+        |key| format!("feed+rest:///Product/{key}"),
+    )
+}
+
+fn frame(revision: u64, slot: Slot, spelling: &str) -> String {
+    format!(
+        "id: {}\nevent: message\ndata: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\",\
+         \"params\":{{\"uri\":\"{spelling}\"}}}}\n\n",
+        EventId::new(revision, slot)
+    )
+}
+
+#[test]
+fn a_subscription_hears_of_what_comes_after_its_own_entry() {
+    let mut bench = Bench::new(100);
+    let stream = bench.open("s");
+    bench.change("42");
+    bench.subscribe("s", &uri(Some("42")), "feed+rest://h/Product/42");
+    let heard = bench.change("42");
+    bench.change("43");
+    bench.pass();
+    assert_eq!(
+        bench.read(&stream).unwrap(),
+        frame(heard, Slot::Record, "feed+rest://h/Product/42")
+    );
+}
+
+#[test]
+fn table_and_record_come_in_the_order_of_their_ids() {
+    let mut bench = Bench::new(100);
+    let stream = bench.open("s");
+    bench.subscribe("s", &uri(Some("42")), "R");
+    bench.subscribe("s", &uri(None), "T");
+    let (first, second) = (bench.change("42"), bench.change("7"));
+    bench.pass();
+    let expected =
+        frame(first, Slot::Table, "T") + &frame(first, Slot::Record, "R") + &frame(second, Slot::Table, "T");
+    assert_eq!(bench.read(&stream).unwrap(), expected);
+}
+
+#[test]
+fn each_session_gets_the_spelling_of_its_own_subscribe() {
+    let mut bench = Bench::new(100);
+    let (one, other) = (bench.open("one"), bench.open("other"));
+    bench.subscribe("one", &uri(Some("42")), "feed+rest://h/Product/42");
+    bench.subscribe("other", &uri(Some("42")), "http://h/Product/%34%32");
+    let revision = bench.change("42");
+    bench.pass();
+    assert_eq!(
+        bench.read(&one).unwrap(),
+        frame(revision, Slot::Record, "feed+rest://h/Product/42")
+    );
+    assert_eq!(
+        bench.read(&other).unwrap(),
+        frame(revision, Slot::Record, "http://h/Product/%34%32")
+    );
+}
+
+#[test]
+fn after_an_unsubscribe_nothing_more_is_told_not_even_what_waits() {
+    let mut bench = Bench::new(100);
+    let stream = bench.open("s");
+    bench.subscribe("s", &uri(Some("42")), "R");
+    bench.subscribe("s", &uri(Some("7")), "S");
+    bench.change("42");
+    let other = bench.change("7");
+    bench.pass();
+    bench.command(
+        "s",
+        SessionCommand::Unsubscribed {
+            uri: uri(Some("42")).into(),
+        },
+    );
+    bench.change("42");
+    bench.pass();
+    assert_eq!(bench.read(&stream).unwrap(), frame(other, Slot::Record, "S"));
+}
+
+#[test]
+fn an_open_elsewhere_and_a_deletion_end_the_stream() {
+    for (command, forgotten) in [
+        (
+            SessionCommand::Opened {
+                instance: "elsewhere".into(),
+            },
+            false,
+        ),
+        (SessionCommand::Deleted, true),
+    ] {
+        let mut bench = Bench::new(100);
+        let stream = bench.open("s");
+        bench.subscribe("s", &uri(None), "T");
+        bench.command("s", command);
+        bench.change("42");
+        bench.pass();
+        assert_eq!(bench.read(&stream), None);
+        assert!(!bench.hub.holds("s"));
+        assert_eq!(
+            bench.forgotten.lock().unwrap().contains(&"s".to_owned()),
+            forgotten
+        );
+    }
+}
+
+#[test]
+fn a_newer_stream_of_this_instance_takes_over_and_stays() {
+    let mut bench = Bench::new(100);
+    let older = bench.open("s");
+    bench.subscribe("s", &uri(None), "T");
+    bench.pass();
+    let newer = bench.open("s");
+    assert_eq!(bench.read(&older), None);
+    assert!(bench.read(&newer).is_some());
+    assert_eq!(bench.hub.detach(&older), None);
+    assert!(bench.hub.holds("s"));
+    assert!(bench.hub.detach(&newer).is_some());
+    assert!(!bench.hub.holds("s"));
+}
+
+#[test]
+fn a_stream_with_too_many_waiting_falls_behind_and_is_caught_up() {
+    let mut bench = Bench::new(3);
+    let stream = bench.open("s");
+    bench.subscribe("s", &uri(None), "T");
+    let first = bench.change("1");
+    bench.pass();
+    assert_eq!(bench.read(&stream).unwrap(), frame(first, Slot::Table, "T"));
+    let missed: Vec<u64> = (0..4).map(|_| bench.change("1")).collect();
+    bench.pass();
+    assert_eq!(bench.read(&stream).unwrap(), "");
+    let behind = bench.fallen_behind.try_recv().unwrap();
+    assert!(Arc::ptr_eq(&behind, &stream));
+    assert_eq!(stream.cursor(), EventId::new(first, Slot::Table));
+    assert!(matches!(
+        bench.hub.go_live(&stream, stream.cursor(), first),
+        Step::Live
+    ));
+    let live = bench.change("1");
+    bench.pass();
+    let expected: String = missed
+        .into_iter()
+        .chain([live])
+        .map(|revision| frame(revision, Slot::Table, "T"))
+        .collect();
+    assert_eq!(bench.read(&stream).unwrap(), expected);
+}
+
+#[test]
+fn another_history_ends_every_stream() {
+    let mut bench = Bench::new(100);
+    let stream = bench.open("s");
+    bench.ring.reset(1);
+    bench.pass();
+    assert_eq!(bench.read(&stream), None);
+    assert_eq!(bench.hub.position(), 1);
+    assert_eq!(*bench.forgotten.lock().unwrap(), ["all"]);
+}
+
+#[test]
+fn a_bookmark_moves_the_cursor_of_a_quiet_stream_and_only_then() {
+    let mut bench = Bench::new(100);
+    let stream = bench.open("s");
+    let foreign = bench.change("42");
+    bench.pass();
+    let now = tokio::time::Instant::now() + Duration::from_secs(1);
+    stream.bookmark(bench.hub.position(), now);
+    assert_eq!(
+        bench.read(&stream).unwrap(),
+        format!("id: {}\ndata: \n\n", EventId::new(foreign, Slot::Bookmark))
+    );
+    stream.bookmark(bench.hub.position(), now);
+    assert_eq!(bench.read(&stream).unwrap(), "");
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Change(u8),
+    Subscribe(u8, Option<u8>),
+    Unsubscribe(u8, Option<u8>),
+    Pass,
+    Read(u8),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let key = || proptest::option::of(0..3u8);
+    let act = prop_oneof![
+        4 => (0..3u8).prop_map(Act::Change),
+        2 => (0..3u8, key()).prop_map(|(session, key)| Act::Subscribe(session, key)),
+        1 => (0..3u8, key()).prop_map(|(session, key)| Act::Unsubscribe(session, key)),
+        2 => Just(Act::Pass),
+        2 => (0..3u8).prop_map(Act::Read),
+    ];
+    proptest::collection::vec(act, 1..200)
+}
+
+proptest! {
+    /// Each stream carries exactly the frames of a naive list of what its session wants, in order, however the work is cut
+    /// into passes and reads. (An unsubscribe takes back what waits; the model reads before it, so nothing does.)
+    #[test]
+    fn streams_carry_what_a_naive_model_says(acts in acts()) {
+        let mut bench = Bench::new(100_000);
+        let streams: Vec<Arc<Stream>> = (0..3).map(|n| bench.open(&n.to_string())).collect();
+        let mut wanted: Vec<BTreeMap<Option<u8>, String>> = vec![BTreeMap::new(); 3];
+        let mut expected = vec![String::new(); 3];
+        let mut carried = vec![String::new(); 3];
+        for act in acts {
+            match act {
+                Act::Change(key) => {
+                    let revision = bench.change(&key.to_string());
+                    for (wanted, expected) in wanted.iter().zip(&mut expected) {
+                        for (slot, target) in [(Slot::Table, None), (Slot::Record, Some(key))] {
+                            if let Some(spelling) = wanted.get(&target) {
+                                expected.push_str(&frame(revision, slot, spelling));
+                            }
+                        }
+                    }
+                }
+                Act::Subscribe(session, key) => {
+                    let spelling = format!("spelling-{}-{key:?}", session % 2);
+                    let canonical = uri(key.map(|key| key.to_string()).as_deref());
+                    bench.subscribe(&session.to_string(), &canonical, &spelling);
+                    wanted[usize::from(session)].entry(key).or_insert(spelling);
+                }
+                Act::Unsubscribe(session, key) => {
+                    bench.pass();
+                    carried[usize::from(session)] += &bench.read(&streams[usize::from(session)]).unwrap();
+                    let canonical = uri(key.map(|key| key.to_string()).as_deref());
+                    let command = SessionCommand::Unsubscribed { uri: canonical.into() };
+                    bench.command(&session.to_string(), command);
+                    wanted[usize::from(session)].remove(&key);
+                }
+                Act::Pass => bench.pass(),
+                Act::Read(session) => {
+                    carried[usize::from(session)] += &bench.read(&streams[usize::from(session)]).unwrap();
+                }
+            }
+        }
+        bench.pass();
+        for (stream, carried) in streams.iter().zip(&mut carried) {
+            carried.push_str(&bench.read(stream).unwrap());
+        }
+        prop_assert_eq!(carried, expected);
+    }
+}

@@ -1,0 +1,24 @@
+//! Sessions: the state of each client, and the streams of this instance.
+//!
+//! The durable record of a session belongs to the feed service; here is only what another instance can build again. The
+//! path of a change: `feed` ring → [`hub`] (who wants it? by [`interest`]) → a [`stream`]'s list of positions in the
+//! [`frame_ring`] → its [`reader`]. A stream that opens, resumes or fell behind is brought up by [`catch_up`].
+
+mod catch_up;
+mod frame_ring;
+mod hub;
+mod interest;
+mod reader;
+mod registry;
+mod sessions;
+mod stream;
+mod subscriptions;
+
+use std::sync::Arc;
+
+pub(crate) use reader::StreamReader;
+pub(crate) use registry::Session;
+pub(crate) use sessions::{Background, Limits, Sessions};
+
+/// A session's id, as it stands in `Mcp-Session-Id`.
+pub(crate) type SessionId = Arc<str>;

@@ -1,0 +1,136 @@
+//! The sessions that this instance has met: a cache of the feed service's records, and what is under way here.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+
+use super::SessionId;
+use crate::protocol::era::Version;
+use crate::protocol::message::RequestId;
+
+/// A session as this instance knows it; nothing in it changes while the session lives.
+pub(crate) struct Session {
+    /// Its id.
+    pub(crate) id: SessionId,
+    /// The name of the principal that it belongs to; empty: anonymous.
+    pub(crate) principal: Box<str>,
+    /// The protocol version that was negotiated.
+    pub(crate) version: Version,
+    pub(super) read_at: Instant,
+    in_flight: Mutex<HashSet<RequestId>>,
+}
+
+/// A request that is being answered; its id is taken in its session as long as this lives.
+pub(crate) struct InFlight {
+    session: Arc<Session>,
+    id: RequestId,
+}
+
+/// The cache.
+pub(super) struct Registry {
+    inner: Mutex<Inner>,
+    limit: usize,
+}
+
+#[derive(Default)]
+struct Inner {
+    sessions: HashMap<SessionId, Arc<Session>>,
+    touched: HashSet<SessionId>,
+}
+
+impl Session {
+    pub(super) fn new(id: SessionId, principal: &str, version: Version) -> Session {
+        Session {
+            id,
+            principal: principal.into(),
+            version,
+            read_at: Instant::now(),
+            in_flight: Mutex::new(HashSet::new()),
+        }
+    }
+
+    /// Takes a request id for as long as the answer takes; `None` if another request has it.
+    pub(crate) fn begin(self: &Arc<Session>, id: &RequestId) -> Option<InFlight> {
+        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        in_flight.insert(id.clone()).then(|| InFlight {
+            session: Arc::clone(self),
+            id: id.clone(),
+        })
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut in_flight = self
+            .session
+            .in_flight
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        in_flight.remove(&self.id);
+        if in_flight.is_empty() {
+            in_flight.shrink_to_fit();
+        }
+    }
+}
+
+impl Registry {
+    /// Makes a cache of at most `limit` sessions.
+    pub(super) fn new(limit: usize) -> Registry {
+        Registry {
+            inner: Mutex::new(Inner::default()),
+            limit,
+        }
+    }
+
+    /// Finds a session that was met here.
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Session>> {
+        self.lock().sessions.get(id).cloned()
+    }
+
+    /// Takes a session in, or in place of what was known of it.
+    pub(super) fn insert(&self, session: &Arc<Session>) {
+        let mut inner = self.lock();
+        if inner.sessions.len() >= self.limit && !inner.sessions.contains_key(&session.id) {
+            // Any of them can be read again; which one goes matters little.
+            if let Some(victim) = inner.sessions.keys().next().cloned() {
+                inner.sessions.remove(&victim);
+            }
+        }
+        inner
+            .sessions
+            .insert(Arc::clone(&session.id), Arc::clone(session));
+    }
+
+    /// Forgets a session.
+    pub(super) fn remove(&self, id: &str) {
+        let mut inner = self.lock();
+        inner.sessions.remove(id);
+        inner.touched.remove(id);
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&self) {
+        *self.lock() = Inner::default();
+    }
+
+    /// Notes that a session was active.
+    pub(super) fn touch(&self, id: &SessionId) {
+        let mut inner = self.lock();
+        if inner.touched.len() < self.limit && !inner.touched.contains(id) {
+            inner.touched.insert(Arc::clone(id));
+        }
+    }
+
+    /// Takes the ids of the sessions that were active since the last call.
+    pub(super) fn take_touched(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().touched)
+            .iter()
+            .map(|id| id.to_string())
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

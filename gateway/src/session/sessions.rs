@@ -1,0 +1,346 @@
+//! The door of the session layer: finds, makes, opens and ends sessions, and runs what they need in the background.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use super::SessionId;
+use super::catch_up;
+use super::hub::Hub;
+use super::reader::StreamReader;
+use super::registry::{Registry, Session};
+use super::stream::{CloseReason, Stream};
+use crate::feed::{FeedClient, FeedError, Ring, Watch};
+use crate::protocol::era::Version;
+use crate::protocol::event_id::LastEventId;
+
+/// How old a cached record may be while the watch, which would tell of a deletion, is not live.
+const CACHED_WITHOUT_WATCH_MAX: Duration = Duration::from_secs(5);
+
+/// After so much quiet a comment line goes out: half of the shortest idle time-out of common proxies (30 s).
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
+
+/// How often the cursor of an idle stream is moved on, so that a resume does not look at what it cannot have missed.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How often activity is told to the feed service; far below the shortest sensible idle time-out.
+const TOUCH_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How many catch-ups read the feed service's log at a time.
+const LOG_READS_MAX: usize = 8;
+
+/// Bytes of randomness in a session id: 192 bits, written as 48 hexadecimal digits.
+const SESSION_ID_BYTES: usize = 24;
+
+/// The bounds of the session layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    /// Sessions whose record is cached.
+    pub(crate) cached_sessions: usize,
+    /// Live frames that may wait in one stream (`stream.pending`).
+    pub(crate) pending_max: usize,
+    /// Missed frames that are replayed singly (`replay.catch_up`).
+    pub(crate) catch_up_max: usize,
+    /// Frames that are replayed to a cursor that cannot be read (`replay.frames`).
+    pub(crate) replay_frames: usize,
+    /// Memory for live frames, in bytes.
+    pub(crate) frame_ring_bytes: usize,
+    /// How long a session may be idle.
+    pub(crate) idle_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            cached_sessions: 200_000,
+            pending_max: 10_000,
+            catch_up_max: 1_000,
+            replay_frames: 100,
+            frame_ring_bytes: 32 * 1024 * 1024,
+            idle_timeout: Duration::from_secs(30 * 60),
+        }
+    }
+}
+
+/// The sessions of this instance.
+pub(crate) struct Sessions {
+    pub(super) feed: FeedClient,
+    pub(super) watch: Arc<Watch>,
+    pub(super) ring: Arc<Ring>,
+    pub(super) hub: Hub,
+    pub(super) limits: Limits,
+    pub(super) log_reads: Semaphore,
+    registry: Registry,
+    tasks: TaskTracker,
+    shutdown: CancellationToken,
+}
+
+/// What [`Sessions::run`] needs besides the sessions; made together with them.
+pub(crate) struct Background {
+    fallen_behind: mpsc::UnboundedReceiver<Arc<Stream>>,
+}
+
+impl Sessions {
+    /// Makes the session layer on a watch and its ring. `position` is the bell that the watch was made with.
+    pub(crate) fn new(
+        feed: FeedClient,
+        watch: Arc<Watch>,
+        ring: Arc<Ring>,
+        position: watch::Sender<u64>,
+        limits: Limits,
+        shutdown: CancellationToken,
+    ) -> (Arc<Sessions>, Background) {
+        // Not bounded by itself, but a stream stands in it at most once: it is behind until its catch-up is done.
+        let (behind, fallen_behind) = mpsc::unbounded_channel();
+        let hub = Hub::new(
+            Arc::clone(&ring),
+            feed.instance(),
+            position,
+            limits.pending_max,
+            limits.frame_ring_bytes,
+            behind,
+        );
+        let registry = Registry::new(limits.cached_sessions);
+        let sessions = Sessions {
+            feed,
+            watch,
+            ring,
+            hub,
+            limits,
+            log_reads: Semaphore::new(LOG_READS_MAX),
+            registry,
+            tasks: TaskTracker::new(),
+            shutdown,
+        };
+        (Arc::new(sessions), Background { fallen_behind })
+    }
+
+    /// Runs the hub and the background work until the shutdown; returns when every task of the layer has ended.
+    pub(crate) async fn run(self: Arc<Sessions>, mut background: Background) {
+        let hub = self.hub.run(self.shutdown.clone(), |ended| match ended {
+            Some(session) => self.registry.remove(session),
+            None => self.registry.clear(),
+        });
+        let catch_ups = async {
+            while let Some(stream) = background.fallen_behind.recv().await {
+                self.tasks
+                    .spawn(self.until_shutdown(catch_up::catch_up(Arc::clone(&self), stream)));
+            }
+        };
+        tokio::select! {
+            () = hub => {}
+            () = catch_ups => {}
+            () = self.keep_alive() => {}
+            () = self.tell_activity() => {}
+        }
+        self.hub.end_all(CloseReason::Shutdown);
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Makes a session; returns when its record is durable.
+    pub(crate) async fn create(
+        &self,
+        principal: &str,
+        version: Version,
+        client_info: String,
+        client_capabilities: String,
+    ) -> Result<SessionId, FeedError> {
+        let id = mint()?;
+        self.feed
+            .create_session(
+                principal,
+                &id,
+                version.as_str(),
+                client_info,
+                client_capabilities,
+                self.limits.idle_timeout,
+            )
+            .await?;
+        self.registry
+            .insert(&Arc::new(Session::new(Arc::clone(&id), principal, version)));
+        Ok(id)
+    }
+
+    /// Finds a session of this principal, wherever it was made; notes that it was active.
+    pub(crate) async fn find(&self, principal: &str, id: &str) -> Result<Arc<Session>, FeedError> {
+        let known = self
+            .registry
+            .find(id)
+            .filter(|session| self.watch.is_live() || session.read_at.elapsed() < CACHED_WITHOUT_WATCH_MAX);
+        let session = match known {
+            Some(session) => session,
+            None => self.read(principal, id).await?,
+        };
+        if *session.principal != *principal {
+            return Err(FeedError::UnknownSession);
+        }
+        self.registry.touch(&session.id);
+        Ok(session)
+    }
+
+    /// Finds a session as [`Sessions::find`] does, but takes what is known here while the feed service is away, and
+    /// otherwise waits for it up to `wait_max`: a client that is refused a stream twice gives up listening.
+    pub(crate) async fn find_to_open(
+        &self,
+        principal: &str,
+        id: &str,
+        wait_max: Duration,
+    ) -> Result<Arc<Session>, FeedError> {
+        let deadline = Instant::now() + wait_max;
+        loop {
+            match self.find(principal, id).await {
+                Err(FeedError::Unavailable | FeedError::Timeout) => {}
+                found => return found,
+            }
+            if let Some(session) = self
+                .registry
+                .find(id)
+                .filter(|session| *session.principal == *principal)
+            {
+                return Ok(session);
+            }
+            if Instant::now() >= deadline {
+                return Err(FeedError::Unavailable);
+            }
+            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn read(&self, principal: &str, id: &str) -> Result<Arc<Session>, FeedError> {
+        let record = self.feed.read_session(principal, id).await?;
+        let Some(version) = Version::find(&record.protocol_version) else {
+            warn!(
+                session.id = id,
+                version = record.protocol_version,
+                "a session has a version that is not served"
+            );
+            return Err(FeedError::UnknownSession);
+        };
+        let session = Arc::new(Session::new(id.into(), &record.principal, version));
+        self.registry.insert(&session);
+        Ok(session)
+    }
+
+    /// Opens the session's GET stream on this instance, in place of an older one wherever it is.
+    ///
+    /// Returns at once; what was missed since `last` follows on the stream, and then it is live.
+    pub(crate) fn open(self: &Arc<Sessions>, session: &Session, last: LastEventId) -> StreamReader {
+        let stream = Arc::new(Stream::new(
+            Arc::clone(&session.id),
+            &session.principal,
+            session.version,
+            catch_up::retry(),
+        ));
+        self.hub.attach(&stream);
+        self.tasks
+            .spawn(self.until_shutdown(catch_up::open(Arc::clone(self), Arc::clone(&stream), last)));
+        StreamReader::new(Arc::clone(self), stream)
+    }
+
+    /// Deletes a session of this principal: its record, its subscriptions, and its stream on whatever instance.
+    pub(crate) async fn delete(&self, session: &Session) -> Result<(), FeedError> {
+        self.feed.delete_session(&session.principal, &session.id).await?;
+        self.registry.remove(&session.id);
+        Ok(())
+    }
+
+    /// Waits until the stream of this session, if this instance holds it, has passed `revision`; at most a second.
+    pub(crate) async fn settle(&self, session: &Session, revision: u64) {
+        if self.hub.holds(&session.id) {
+            let _ = tokio::time::timeout(Duration::from_secs(1), self.hub.reached(revision)).await;
+        }
+    }
+
+    /// Gives the ownership of a stream back that ended here.
+    pub(super) fn give_back(self: &Arc<Sessions>, stream: &Stream, fence: u64) {
+        if self.shutdown.is_cancelled() {
+            // The lease ends with this instance's watch.
+            return;
+        }
+        let (sessions, session, principal) = (
+            Arc::clone(self),
+            Arc::clone(&stream.session),
+            stream.principal.clone(),
+        );
+        let give_back = async move {
+            loop {
+                match sessions.feed.close_stream(&principal, &session, fence).await {
+                    Ok(()) | Err(FeedError::Fenced | FeedError::UnknownSession) => return,
+                    Err(error) => {
+                        debug!(session.id = %session, %error, "cannot give a stream back yet");
+                        sleep(Duration::from_secs(1)).await;
+                    }
+                }
+            }
+        };
+        self.tasks.spawn(self.until_shutdown(give_back));
+    }
+
+    /// Looks at every stream once a second: cheaper than a timer for each.
+    async fn keep_alive(&self) {
+        let mut sweep = interval(Duration::from_secs(1));
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            sweep.tick().await;
+            let now = Instant::now();
+            let (Some(quiet_since), Some(bookmarked_before)) = (
+                now.checked_sub(KEEP_ALIVE_AFTER),
+                now.checked_sub(BOOKMARK_INTERVAL),
+            ) else {
+                continue;
+            };
+            // The position first: everything up to it was pushed by then.
+            let position = self.hub.position();
+            for stream in self.hub.all() {
+                stream.bookmark(position, bookmarked_before);
+                stream.keep_alive(quiet_since);
+            }
+        }
+    }
+
+    async fn tell_activity(&self) {
+        loop {
+            sleep(TOUCH_INTERVAL).await;
+            let touched = self.registry.take_touched();
+            if !touched.is_empty()
+                && let Err(error) = self.feed.touch_sessions(touched).await
+            {
+                debug!(%error, "cannot tell the feed service of active sessions");
+            }
+        }
+    }
+
+    /// Bounds a task by the life of this layer.
+    fn until_shutdown(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let shutdown = self.shutdown.clone();
+        async move {
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = work => {}
+            }
+        }
+    }
+}
+
+/// Makes a new session id.
+fn mint() -> Result<SessionId, FeedError> {
+    let mut random = [0; SESSION_ID_BYTES];
+    getrandom::fill(&mut random).map_err(|error| {
+        warn!(%error, "cannot get random bytes for a session id");
+        FeedError::Internal
+    })?;
+    Ok(random
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>()
+        .into())
+}

@@ -1,0 +1,430 @@
+//! One open GET stream of one session: what is to be written, and in which order.
+//!
+//! A plain value behind a short mutex. The hub appends positions, a catch-up appends blocks, the writer pulls; whoever
+//! finds the writer waiting takes its waker and wakes it. Order: blocks of a catch-up first, live frames after them.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::time::Instant;
+
+use super::SessionId;
+use super::frame_ring::FrameRing;
+use crate::protocol::era::Version;
+use crate::protocol::event_id::{EventId, Slot};
+use crate::protocol::frame::{self, EncodedUri};
+
+/// The most bytes that are handed to the socket at once: beyond it a larger piece makes no write cheaper.
+const WRITE_BYTES: usize = 64 * 1024;
+
+/// An open GET stream.
+pub(super) struct Stream {
+    /// The session that it belongs to.
+    pub(super) session: SessionId,
+    /// The principal that the session belongs to.
+    pub(super) principal: Box<str>,
+    /// The session's protocol version, which decides what the stream may carry besides notices.
+    pub(super) version: Version,
+    inner: Mutex<Inner>,
+}
+
+/// Held only for a few moves in memory, never across an await: a std mutex is the cheapest that does that.
+///
+/// Invariant: ids rise in `blocks`, then in `live`; those in `live` are above `cursor`, those in `blocks` at or below.
+struct Inner {
+    /// Blocks that this stream alone gets.
+    blocks: VecDeque<Block>,
+    /// Positions in the frame ring that are not written yet.
+    live: VecDeque<u64>,
+    /// Everything up to this id is written, in `blocks` or in `live`, or does not concern the stream.
+    ///
+    /// While `live` is empty this is where a catch-up goes on; a live frame that is written moves it.
+    cursor: EventId,
+    /// A line for the first frame of a client that gets no opening block.
+    retry_line: Option<Duration>,
+    /// No more live frames are appended: a catch-up has to bring the stream up again.
+    behind: bool,
+    closed: Option<CloseReason>,
+    /// The stream is to be closed when everything is written.
+    ending: Option<CloseReason>,
+    /// The writer waits for something to write.
+    writer: Option<Waker>,
+    /// The hub counts on the writer to come (see [`Stream::push`]).
+    awaited: bool,
+    /// A catch-up waits until the blocks are written.
+    drained: Option<Waker>,
+    keep_alive_due: bool,
+    /// When something was written last.
+    written: Instant,
+    /// When the client's cursor was moved on last by a bookmark, or the stream opened.
+    bookmarked: Instant,
+}
+
+/// A block that one stream alone gets.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    /// Its event id; `None` for one that cannot be replayed.
+    pub(super) id: Option<EventId>,
+    /// The spelling in which it names a URI, if it is a notice.
+    pub(super) spelling: Option<Arc<EncodedUri>>,
+    /// The bytes as they go out.
+    pub(super) bytes: Bytes,
+}
+
+/// Why the server ended a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CloseReason {
+    /// A newer stream of the session was opened.
+    TakenOver,
+    /// The session was deleted or expired.
+    SessionEnded,
+    /// The feed service has another history; the client opens again and is told the gap.
+    LostHistory,
+    /// The gateway ends.
+    Shutdown,
+}
+
+impl CloseReason {
+    /// Returns the reason as it stands in logs and metrics.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            CloseReason::TakenOver => "taken_over",
+            CloseReason::SessionEnded => "session_ended",
+            CloseReason::LostHistory => "lost_history",
+            CloseReason::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// What came of handing frames to a stream.
+pub(super) enum Pushed {
+    /// They wait to be written; the writer is to be woken after the publication if there is a waker.
+    Queued(Option<Waker>),
+    /// The stream had too many waiting: it lost them all and has to be caught up from its cursor.
+    Overflowed,
+}
+
+/// What a writer is to do next.
+pub(super) enum Next {
+    /// Write this.
+    Write(Bytes),
+    /// A frame that it needed is gone: it has to be caught up from its cursor.
+    FellBehind,
+    /// End the body.
+    End(CloseReason),
+}
+
+impl Stream {
+    /// Makes a stream that is not live yet; its first bytes leave at once. `retry` is how long its client is to wait
+    /// before it opens the next one.
+    pub(super) fn new(session: SessionId, principal: &str, version: Version, retry: Duration) -> Stream {
+        let opening = Block {
+            id: None,
+            spelling: None,
+            bytes: Bytes::from_static(frame::OPENED),
+        };
+        let now = Instant::now();
+        let inner = Inner {
+            blocks: VecDeque::from([opening]),
+            live: VecDeque::new(),
+            cursor: EventId::from_u64(0),
+            retry_line: (!version.features().opening_block).then_some(retry),
+            behind: true,
+            closed: None,
+            ending: None,
+            writer: None,
+            awaited: false,
+            drained: None,
+            keep_alive_due: false,
+            written: now,
+            bookmarked: now,
+        };
+        Stream {
+            session,
+            principal: principal.into(),
+            version,
+            inner: Mutex::new(inner),
+        }
+    }
+
+    /// Appends live frames by their rising positions; the caller publishes them and then wakes the writer.
+    ///
+    /// Ordered within the pass: positions at or after `pass_start` are of the same pass and put into order.
+    pub(super) fn push(&self, positions: &[u64], pass_start: u64, pending_max: usize) -> Pushed {
+        let mut inner = self.lock();
+        if inner.closed.is_some() || inner.behind {
+            return Pushed::Queued(None);
+        }
+        if inner.live.len() + positions.len() > pending_max {
+            inner.live = VecDeque::new();
+            inner.behind = true;
+            return Pushed::Overflowed;
+        }
+        let unordered = inner
+            .live
+            .back()
+            .zip(positions.first())
+            .is_some_and(|(last, first)| last > first);
+        inner.live.extend(positions);
+        if unordered {
+            // Everything of earlier passes is in order and below; only this pass's part can be out of it.
+            let start = inner.live.partition_point(|&position| position < pass_start);
+            if let Some(pass) = inner.live.make_contiguous().get_mut(start..) {
+                pass.sort_unstable();
+            }
+        }
+        let waker = inner.writer.take();
+        inner.awaited |= waker.is_some();
+        Pushed::Queued(waker)
+    }
+
+    /// Appends the blocks for everything up to `until`.
+    pub(super) fn prepare(&self, blocks: impl IntoIterator<Item = Block>, until: EventId) {
+        self.append(blocks, until, false);
+    }
+
+    /// Appends the last blocks, for everything up to `until`; from now on live frames follow.
+    pub(super) fn go_live(&self, blocks: impl IntoIterator<Item = Block>, until: EventId) {
+        self.append(blocks, until, true);
+    }
+
+    fn append(&self, blocks: impl IntoIterator<Item = Block>, until: EventId, live: bool) {
+        let mut inner = self.lock();
+        if inner.closed.is_some() {
+            return;
+        }
+        inner.blocks.extend(blocks);
+        inner.cursor = inner.cursor.max(until);
+        inner.behind = !live;
+        let waker = if inner.blocks.is_empty() {
+            None
+        } else {
+            inner.writer.take()
+        };
+        drop(inner);
+        wake(waker);
+    }
+
+    /// Takes what comes next for the socket, or leaves the waker. Nothing is lost if the answer is dropped only after it was written.
+    ///
+    /// The second value says whether the hub was waiting for this call.
+    pub(super) fn poll_next(&self, frames: &FrameRing, context: &Context<'_>) -> (Poll<Next>, bool) {
+        let mut inner = self.lock();
+        let awaited = std::mem::take(&mut inner.awaited);
+        (inner.poll_next(frames, context), awaited)
+    }
+
+    /// Waits until every block was handed to the socket, or the stream was closed.
+    pub(super) async fn drained(&self) {
+        std::future::poll_fn(|context| {
+            let mut inner = self.lock();
+            if inner.blocks.is_empty() || inner.closed.is_some() {
+                return Poll::Ready(());
+            }
+            inner.drained = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Ends the stream: what waits is dropped, the body ends. The first reason stands.
+    pub(super) fn close(&self, reason: CloseReason) {
+        let mut inner = self.lock();
+        if inner.closed.is_some() {
+            return;
+        }
+        inner.closed = Some(reason);
+        inner.blocks = VecDeque::new();
+        inner.live = VecDeque::new();
+        let wakers = (inner.writer.take(), inner.drained.take());
+        drop(inner);
+        wake(wakers.0);
+        wake(wakers.1);
+    }
+
+    /// Ends the stream after what waits is written, with a bookmark at `revision` before the end where the client takes
+    /// one (see [`Stream::bookmark`]).
+    pub(super) fn end(&self, reason: CloseReason, revision: u64) {
+        let mut inner = self.lock();
+        if inner.behind {
+            drop(inner);
+            return self.close(reason);
+        }
+        inner.ending = inner.ending.or(Some(reason));
+        if self.version.features().bookmarks {
+            inner.bookmark(revision);
+        }
+        let waker = inner.writer.take();
+        drop(inner);
+        wake(waker);
+    }
+
+    /// Moves the client's cursor on to `revision`, if nothing did so since `since` and everything up to there is written.
+    ///
+    /// Every change up to `revision` must have been pushed before.
+    pub(super) fn bookmark(&self, revision: u64, since: Instant) {
+        let mut inner = self.lock();
+        if !self.version.features().bookmarks || inner.bookmarked > since || inner.writer.is_none() {
+            return;
+        }
+        if inner.bookmark(revision) {
+            let waker = inner.writer.take();
+            drop(inner);
+            wake(waker);
+        }
+    }
+
+    /// Returns whether the stream was closed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed.is_some()
+    }
+
+    /// Returns where a catch-up goes on: everything up to this id is written or waits in blocks.
+    pub(super) fn cursor(&self) -> EventId {
+        self.lock().cursor
+    }
+
+    /// Returns whether the hub counts on the writer to come, and counts no more.
+    pub(super) fn take_awaited(&self) -> bool {
+        std::mem::take(&mut self.lock().awaited)
+    }
+
+    /// Takes the live frames away and returns whether they were flowing until now.
+    pub(super) fn fall_behind(&self) -> bool {
+        let mut inner = self.lock();
+        inner.live = VecDeque::new();
+        !std::mem::replace(&mut inner.behind, true)
+    }
+
+    /// Drops the notices of one spelling that are not written yet.
+    pub(super) fn discard(&self, frames: &FrameRing, spelling: &Arc<EncodedUri>) {
+        let mut inner = self.lock();
+        inner.blocks.retain(|block| {
+            !block
+                .spelling
+                .as_ref()
+                .is_some_and(|own| Arc::ptr_eq(own, spelling))
+        });
+        frames.discard(&mut inner.live, spelling);
+    }
+
+    /// Lets a comment line out if nothing was written since `since`.
+    pub(super) fn keep_alive(&self, since: Instant) {
+        let mut inner = self.lock();
+        if inner.written > since || inner.writer.is_none() {
+            return;
+        }
+        inner.keep_alive_due = true;
+        let waker = inner.writer.take();
+        drop(inner);
+        wake(waker);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Every section leaves the state whole, so a poisoned lock is as good as another.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn poll_next(&mut self, frames: &FrameRing, context: &Context<'_>) -> Poll<Next> {
+        if let Some(reason) = self.closed {
+            return Poll::Ready(Next::End(reason));
+        }
+        if let Some(bytes) = self.take_blocks() {
+            return self.write_frames(bytes);
+        }
+        if !self.live.is_empty() {
+            match frames.take(&self.live, WRITE_BYTES) {
+                Ok(Some(taken)) => {
+                    self.live.drain(..taken.count);
+                    if self.live.is_empty() && self.live.capacity() > 64 {
+                        // A burst is over; an idle stream keeps no memory for the next one.
+                        self.live = VecDeque::new();
+                    }
+                    self.cursor = taken.last;
+                    return self.write_frames(taken.bytes);
+                }
+                Ok(None) => {}
+                Err(_dropped) => return Poll::Ready(Next::FellBehind),
+            }
+        }
+        if let Some(reason) = self.ending
+            && self.live.is_empty()
+        {
+            return Poll::Ready(Next::End(reason));
+        }
+        if std::mem::take(&mut self.keep_alive_due) {
+            return self.write(Bytes::from_static(frame::COMMENT));
+        }
+        match &mut self.writer {
+            Some(waker) => waker.clone_from(context.waker()),
+            writer => *writer = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// Appends a bookmark if it would tell the client something new and nothing waits that comes before it.
+    fn bookmark(&mut self, revision: u64) -> bool {
+        let quiet = self.blocks.is_empty() && self.live.is_empty() && !self.behind && self.closed.is_none();
+        if !quiet || revision <= self.cursor.revision() {
+            return false;
+        }
+        let id = EventId::new(revision, Slot::Bookmark);
+        self.blocks.push_back(Block {
+            id: Some(id),
+            spelling: None,
+            bytes: frame::bookmark(id),
+        });
+        self.cursor = id;
+        self.bookmarked = Instant::now();
+        true
+    }
+
+    fn write_frames(&mut self, bytes: Bytes) -> Poll<Next> {
+        if self.retry_line.is_some()
+            && bytes != frame::OPENED
+            && let Some(retry) = self.retry_line.take()
+        {
+            return self.write(frame::with_retry(&bytes, retry));
+        }
+        self.write(bytes)
+    }
+
+    fn write(&mut self, bytes: Bytes) -> Poll<Next> {
+        self.keep_alive_due = false;
+        self.written = Instant::now();
+        Poll::Ready(Next::Write(bytes))
+    }
+
+    /// Takes the blocks that fit into one write; one at least.
+    fn take_blocks(&mut self) -> Option<Bytes> {
+        let first = self.blocks.pop_front()?;
+        let mut bytes = first.bytes;
+        if let Some(second) = self.blocks.front() {
+            let mut joined = BytesMut::with_capacity(WRITE_BYTES.min(bytes.len() + second.bytes.len()));
+            joined.extend_from_slice(&bytes);
+            while let Some(block) = self.blocks.front()
+                && joined.len() + block.bytes.len() <= WRITE_BYTES
+            {
+                joined.extend_from_slice(&block.bytes);
+                self.blocks.pop_front();
+            }
+            bytes = joined.freeze();
+        }
+        if self.blocks.is_empty() {
+            self.blocks = VecDeque::new();
+            wake(self.drained.take());
+        }
+        Some(bytes)
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}

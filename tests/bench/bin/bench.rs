@@ -1,0 +1,30 @@
+//! Runs the benchmark and shows its report.
+
+use std::process::ExitCode;
+
+use bench::plan::Plan;
+
+fn main() -> ExitCode {
+    match run(&Plan::read()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("no result: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
+    bench::raise_file_limit()?;
+    let report = bench::run::run(plan)?;
+    println!("{report}");
+    if let Some(folder) = &plan.out {
+        println!("written to {}", report.write(folder)?.display());
+    }
+    let missed = plan.enforce && report.misses_a_bar();
+    Ok(if missed {
+        ExitCode::from(2)
+    } else {
+        ExitCode::SUCCESS
+    })
+}

@@ -1,0 +1,174 @@
+//! The feed service goes away and comes back: streams stay open, nothing is lost, requests say what is the matter.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::harness::event_stream::EventStream;
+use crate::harness::stack::{Gateway, Stack};
+use crate::harness::truth::{RECORD_SLOT, event_id, put};
+use crate::harness::wire::{Cut, Proxy};
+use crate::harness::{PATIENCE, eventually};
+
+const ITEM: &str = "feed+rest://tidegate.test/Item/7";
+
+#[test]
+fn field_case_a23_a_write_after_the_feed_services_crash_arrives_on_the_same_stream() {
+    let mut stack = Stack::start(2);
+    let client = stack.client();
+    let mut stream = client.listen_opened();
+    client.subscribe(ITEM);
+    stack.put("Item/7", r#"{"name":"before"}"#);
+    stream.update(ITEM);
+
+    for round in 0..3 {
+        stack.feed.kill();
+        stack.feed.restart();
+        let record = format!(r#"{{"id":"7","name":"round {round}"}}"#);
+        stack.truth().commit(vec![put("Item", "7", &record)]);
+        let id = stream.update(ITEM);
+        assert_eq!(id, event_id(stack.truth().newest("Item", "7"), RECORD_SLOT));
+        stack.gateways[0].wait_until_ready();
+        assert_eq!(client.read(ITEM), record);
+    }
+}
+
+#[test]
+fn b_2_8_while_the_feed_service_is_away_requests_say_so_and_the_session_stays() {
+    let mut stack = Stack::start(1);
+    let client = stack.client();
+    let mut stream = client.listen_opened();
+    client.subscribe(ITEM);
+    stack.feed.kill();
+
+    let begin = Instant::now();
+    let answer = client.send(&client.call("resources/read", &json!({"uri": ITEM})));
+    assert!(begin.elapsed() < PATIENCE / 2, "at once, not after a time-out");
+    assert_eq!((answer.status, answer.error_code()), (503, -32603), "{answer:?}");
+    assert_eq!(answer.error_message(), "feed service unavailable");
+    assert!(
+        answer
+            .header("retry-after")
+            .is_some_and(|seconds| seconds.parse::<u32>().is_ok()),
+        "{answer:?}"
+    );
+    let reason = eventually("not ready", || match stack.gateways[0].readiness() {
+        answer if answer.status == 503 => Ok(answer.text()),
+        answer => Err(format!("{answer:?}")),
+    });
+    assert!(reason.trim().len() > 10, "says why: {reason:?}");
+
+    stack.feed.restart();
+    stack.gateways[0].wait_until_ready();
+    stack.put("Item/7", "{}");
+    stream.update(ITEM);
+}
+
+#[test]
+fn b_2_8_a_get_of_a_known_session_is_served_while_the_feed_service_is_away() {
+    let mut stack = Stack::start(1);
+    let client = stack.client();
+    client.listen_opened().close();
+    stack.feed.kill();
+
+    let (head, body) = client.get(None).open(client.address);
+    assert_eq!(head.status, 200, "{head:?}");
+    stack.feed.restart();
+    let mut stream = EventStream::new((head, body), None);
+    stream.opening();
+    client.subscribe(ITEM);
+    stack.put("Item/7", "{}");
+    stream.update(ITEM);
+}
+
+#[test]
+fn b_2_8_a_get_of_a_session_from_elsewhere_is_held_until_the_feed_service_is_back() {
+    let mut stack = Stack::start(2);
+    let client = stack.client();
+    client.listen_opened().close();
+    stack.feed.kill();
+
+    let elsewhere = client.on(stack.gateways[1].application);
+    let mut connection = elsewhere.connect();
+    connection.write(&elsewhere.get(None));
+    stack.feed.restart();
+    let mut stream = EventStream::new(connection.read_head("GET", Duration::from_secs(60)), None);
+    stream.opening();
+    elsewhere.subscribe(ITEM);
+    stack.put("Item/7", "{}");
+    stream.update(ITEM);
+}
+
+#[test]
+fn a_gateway_that_starts_before_the_feed_service_works_as_soon_as_it_is_there() {
+    let mut stack = Stack::start(0);
+    stack.feed.kill();
+    let gateway = Gateway::start(stack.feed.address);
+    let answer = gateway.readiness();
+    assert_eq!(answer.status, 503, "{answer:?}");
+    assert!(!answer.text().trim().is_empty(), "says why");
+
+    stack.feed.restart();
+    gateway.wait_until_ready();
+    let client = gateway.client();
+    let mut stream = client.listen_opened();
+    client.subscribe(ITEM);
+    gateway.put("Item/7", "{}");
+    stream.update(ITEM);
+}
+
+/// Breaks the wire between the feed service and a gateway, writes meanwhile, mends it, and expects each write's notice.
+fn check_wire(break_it: impl Fn(&Proxy), mend: impl Fn(&Proxy)) {
+    let stack = Stack::start(1);
+    let proxy = Proxy::to(stack.feed.address);
+    let gateway = Gateway::start(proxy.address);
+    gateway.wait_until_ready();
+    let client = gateway.client();
+    let mut stream = client.listen_opened();
+    client.subscribe(ITEM);
+    for round in 0..3 {
+        break_it(&proxy);
+        let written = stack.truth().commit(vec![
+            put("Item", "7", "{}"),
+            put("Item", "8", "{}"),
+            put("Item", "7", "{}"),
+        ]);
+        mend(&proxy);
+        for result in [0, 2] {
+            let id = event_id(written.results[result].revision, RECORD_SLOT);
+            assert_eq!(stream.update(ITEM), id, "round {round}");
+        }
+    }
+}
+
+#[test]
+fn reliable_a_watch_that_was_reset_goes_on_where_it_was() {
+    check_wire(|proxy| proxy.cut(Cut::Reset), |_| {});
+}
+
+#[test]
+fn reliable_a_watch_that_was_ended_goes_on_where_it_was() {
+    check_wire(|proxy| proxy.cut(Cut::End), |_| {});
+}
+
+#[test]
+fn reliable_a_watch_that_was_stalled_and_then_cut_goes_on_where_it_was() {
+    check_wire(
+        |proxy| proxy.set(|weather| weather.stalled_down = true),
+        |proxy| {
+            proxy.cut(Cut::Reset);
+            proxy.set(|weather| weather.stalled_down = false);
+        },
+    );
+}
+
+#[test]
+fn reliable_a_feed_service_that_refuses_for_a_while_is_found_again() {
+    check_wire(
+        |proxy| {
+            proxy.set(|weather| weather.refuses = true);
+            proxy.cut(Cut::Reset);
+        },
+        |proxy| proxy.set(|weather| weather.refuses = false),
+    );
+}

@@ -1,0 +1,224 @@
+//! A feed service and gateways on a directory and addresses of their own.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::http::{Answer, Request};
+use super::mcp::Client;
+use super::process::{Program, Service};
+use super::truth::Truth;
+use super::{PATIENCE, eventually};
+
+/// The tables that the tests use. `Unseen` is not exported; `Number` has an attribute of each numeric type.
+pub const SCHEMA: &str = r#"
+type Product @table(database: "data") @export {
+  id: ID @primaryKey
+  name: String!
+  description: String
+  price: Float
+  stock: Int
+  tags: [String!]
+  data: Any
+  createdAt: Date @createdTime
+  updatedAt: Date @updatedTime
+}
+type Item @table(database: "data") @export {
+  id: ID @primaryKey
+  name: String
+  data: Any
+}
+type Number @table(database: "data") @export {
+  id: ID @primaryKey
+  int: Int
+  long: Long
+  bigInt: BigInt
+  float: Float
+  any: Any
+}
+type Unseen @table(database: "data") {
+  id: ID @primaryKey
+  name: String
+}
+"#;
+
+/// One feed service and some gateways.
+pub struct Stack {
+    // Dropped in this order: the directory goes last.
+    pub gateways: Vec<Gateway>,
+    pub feed: Feed,
+    _directory: TempDir,
+}
+
+impl Stack {
+    /// Starts them and waits until every gateway's watch is live.
+    pub fn start(gateway_count: usize) -> Stack {
+        let directory = TempDir::new().expect("a temporary directory");
+        let feed = Feed::start(directory.path());
+        let gateways: Vec<Gateway> = (0..gateway_count).map(|_| Gateway::start(feed.address)).collect();
+        gateways.iter().for_each(Gateway::wait_until_ready);
+        Stack {
+            gateways,
+            feed,
+            _directory: directory,
+        }
+    }
+
+    /// Makes a session of the preferred version on the first gateway.
+    pub fn client(&self) -> Client {
+        self.gateways[0].client()
+    }
+
+    /// Writes a record through the last gateway, so not the one that `client` listens on if there are several.
+    pub fn put(&self, path: &str, record: &str) {
+        self.gateways[self.gateways.len() - 1].put(path, record);
+    }
+
+    pub fn truth(&self) -> Truth {
+        Truth::of(self.feed.address)
+    }
+}
+
+/// A feed service of its own, which keeps its address and its data from one start to the next.
+pub struct Feed {
+    pub address: SocketAddr,
+    service: Service,
+    data: PathBuf,
+    schema: PathBuf,
+}
+
+impl Feed {
+    /// Starts one with the tests' schema and its data below `directory`.
+    pub fn start(directory: &Path) -> Feed {
+        let (data, schema) = (directory.join("data"), directory.join("schema.graphql"));
+        std::fs::write(&schema, SCHEMA).expect("a schema file");
+        let (service, address) = Feed::serve(any_port(), &data, &schema);
+        Feed {
+            address,
+            service,
+            data,
+            schema,
+        }
+    }
+
+    /// Ends it as a crash does.
+    pub fn kill(&mut self) {
+        self.service.kill();
+    }
+
+    /// Starts it again where it was.
+    pub fn restart(&mut self) {
+        let (service, address) = Feed::serve(self.address, &self.data, &self.schema);
+        assert_eq!(address, self.address);
+        self.service = service;
+    }
+
+    pub fn service(&mut self) -> &mut Service {
+        &mut self.service
+    }
+
+    fn serve(listen: SocketAddr, data: &Path, schema: &Path) -> (Service, SocketAddr) {
+        let arguments = arguments(&[
+            ("--listen", listen.to_string()),
+            ("--data", data.display().to_string()),
+            ("--schema", schema.display().to_string()),
+        ]);
+        let service = Service::spawn(Program::Feedsvc, &arguments);
+        let line = service.wait_for_line("feedsvc ready ");
+        (service, address_in(&line, "listen"))
+    }
+}
+
+/// A gateway of its own, which keeps its addresses from one start to the next.
+pub struct Gateway {
+    pub application: SocketAddr,
+    pub admin: SocketAddr,
+    pub service: Service,
+    feed: SocketAddr,
+}
+
+impl Gateway {
+    /// Starts one and waits until it listens; the feed service need not be there.
+    pub fn start(feed: SocketAddr) -> Gateway {
+        Gateway::serve(feed, any_port(), any_port())
+    }
+
+    fn serve(feed: SocketAddr, application: SocketAddr, admin: SocketAddr) -> Gateway {
+        let arguments = arguments(&[
+            ("--feed", format!("http://{feed}")),
+            ("--application", application.to_string()),
+            ("--admin", admin.to_string()),
+        ]);
+        let service = Service::spawn(Program::Gateway, &arguments);
+        let line = service.wait_for_line("gateway ready ");
+        let (application, admin) = (address_in(&line, "application"), address_in(&line, "admin"));
+        Gateway {
+            application,
+            admin,
+            service,
+            feed,
+        }
+    }
+
+    /// Ends it as a crash does.
+    pub fn kill(&mut self) {
+        self.service.kill();
+    }
+
+    /// Starts it again where it was.
+    pub fn restart(&mut self) {
+        *self = Gateway::serve(self.feed, self.application, self.admin);
+    }
+
+    /// Waits until its watch is live.
+    pub fn wait_until_ready(&self) {
+        eventually("the gateway is ready", || match self.readiness() {
+            answer if answer.status == 200 => Ok(()),
+            answer => Err(answer.text()),
+        });
+    }
+
+    /// Asks the admin listener whether the watch is live.
+    pub fn readiness(&self) -> Answer {
+        Request::get("/readyz").send(self.admin)
+    }
+
+    /// Makes a session of the preferred version.
+    pub fn client(&self) -> Client {
+        Client::initialize(self.application, "2025-11-25")
+    }
+
+    /// Writes a record by REST; `path` is `Product/42`, its key percent-encoded.
+    pub fn put(&self, path: &str, record: &str) {
+        let answer = Request::put(&format!("/{path}"), record).send(self.application);
+        assert!(answer.status < 300, "PUT /{path} within {PATIENCE:?}: {answer:?}");
+    }
+
+    /// Removes a record by REST.
+    pub fn delete(&self, path: &str) {
+        let answer = Request::new("DELETE", &format!("/{path}")).send(self.application);
+        assert!(answer.status < 300, "DELETE /{path}: {answer:?}");
+    }
+}
+
+/// Finds `name=<address>` in a line that says that a service is ready.
+pub fn address_in(line: &str, name: &str) -> SocketAddr {
+    let value = line
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    value
+        .and_then(|value| value.parse().ok())
+        .unwrap_or_else(|| panic!("no {name}=ADDRESS in `{line}`"))
+}
+
+fn any_port() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn arguments(options: &[(&str, String)]) -> Vec<String> {
+    let options = options
+        .iter()
+        .flat_map(|(name, value)| [name.to_string(), value.clone()]);
+    std::iter::once("serve".to_owned()).chain(options).collect()
+}
