@@ -140,7 +140,7 @@ impl Dispatcher {
         if let Err(error) = era::check_header(headers.version) {
             return refused(RefusalCause::Invalid, None, &error);
         }
-        Outcome::Stream(self.sessions.open(&session, last))
+        Outcome::Stream(self.sessions.open(&session, last).await)
     }
 
     /// Deletes the session.

@@ -183,6 +183,7 @@ impl Server {
                     work.spawn(crate::http::serve(
                         listener,
                         router,
+                        crate::process::connections_max(),
                         connections.clone(),
                         self.shutdown.clone(),
                     ));

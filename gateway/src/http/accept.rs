@@ -3,18 +3,26 @@
 //! An own loop instead of `axum::serve`, which has no header limits and time-outs and keeps 7 KB more for each
 //! connection.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::{IntoResponse, Response};
+use http::header::{CONNECTION, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
+
+use super::answer::{refusal, retry_after};
+use crate::protocol::error::RpcError;
 
 /// The largest header block, and so hyper's read buffer.
 const HEADER_LIMIT_BYTES: usize = 16 * 1024;
@@ -25,19 +33,31 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 /// After so long without an acknowledgement of what was sent the peer is dead: two missed keep-alives.
 const PEER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Connections beyond the limit that are accepted at a time, to be told 503 instead of being left waiting.
+const REFUSED_MAX: usize = 64;
+
 /// How long to pause when no connection can be accepted, for example because no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves `router` on every connection of `listener` until `shutdown`; each connection is a task of `tasks`.
 ///
-/// At the shutdown no connection is accepted any more, and each one ends after the response that it is sending.
+/// Beyond `connections_max` a connection gets 503 for its request, and beyond a few of those none is accepted. At the
+/// shutdown no connection is accepted any more, and each one ends after the response that it is sending.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
+    connections_max: usize,
     tasks: TaskTracker,
     shutdown: CancellationToken,
 ) {
+    let places = Arc::new(Semaphore::new(connections_max));
+    let refused_places = Arc::new(Semaphore::new(REFUSED_MAX));
+    let refusal = Router::new().fallback(refuse);
     loop {
+        let (place, router) = match Arc::clone(&places).try_acquire_owned() {
+            Ok(place) => (Ok(place), &router),
+            Err(_full) => (Arc::clone(&refused_places).acquire_owned().await, &refusal),
+        };
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return,
             accepted = listener.accept() => accepted,
@@ -47,7 +67,11 @@ pub(crate) async fn serve(
                 if let Err(error) = prepare(&stream) {
                     debug!(%peer, %error, "cannot set the options of a connection");
                 }
-                tasks.spawn(connection(stream, router.clone(), shutdown.clone()));
+                let connection = connection(stream, router.clone(), shutdown.clone());
+                tasks.spawn(async move {
+                    connection.await;
+                    drop(place);
+                });
             }
             Err(error) => {
                 warn!(%error, "cannot accept a connection");
@@ -55,6 +79,16 @@ pub(crate) async fn serve(
             }
         }
     }
+}
+
+/// Tells a client that this instance has no room for its connection.
+async fn refuse() -> Response {
+    let error = RpcError::internal("too many connections to this instance");
+    let close = [
+        (RETRY_AFTER, retry_after()),
+        (CONNECTION, HeaderValue::from_static("close")),
+    ];
+    (close, refusal(StatusCode::SERVICE_UNAVAILABLE, &error)).into_response()
 }
 
 fn prepare(stream: &TcpStream) -> std::io::Result<()> {

@@ -7,18 +7,30 @@ use http::{HeaderMap, StatusCode};
 
 use super::event_stream::EventStream;
 use crate::dispatch::{Outcome, RefusalCause};
-use crate::protocol::answer;
 use crate::protocol::error::RpcError;
+use crate::protocol::{answer, frame};
 
 /// The header that names a session.
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
+/// In which form a client takes the answer to a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswerForm {
+    /// As a JSON body.
+    Json,
+    /// As the one event of a stream: the client takes nothing else.
+    EventStream,
+}
+
 /// Turns the outcome of a request into its response.
-pub(super) fn respond(outcome: Outcome) -> Response {
+pub(super) fn respond(outcome: Outcome, form: AnswerForm) -> Response {
     match outcome {
-        Outcome::Answer(body) => json(StatusCode::OK, body),
+        Outcome::Answer(body) => match form {
+            AnswerForm::Json => json(StatusCode::OK, body),
+            AnswerForm::EventStream => (event_stream_headers(), frame::message(&body)).into_response(),
+        },
         Outcome::Initialized { session, answer } => match HeaderValue::from_str(&session) {
-            Ok(id) => ([(SESSION_ID, id)], json(StatusCode::OK, answer)).into_response(),
+            Ok(id) => ([(SESSION_ID, id)], respond(Outcome::Answer(answer), form)).into_response(),
             // Ids are minted as hexadecimal digits.
             Err(_) => refusal(
                 StatusCode::INTERNAL_SERVER_ERROR,

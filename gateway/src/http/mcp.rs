@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::response::Response;
-use http::header::HeaderName;
-use http::{HeaderMap, Request, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use axum::response::{IntoResponse, Response};
+use http::header::{ALLOW, HeaderName};
+use http::{HeaderMap, HeaderValue, Request, StatusCode};
 
-use super::BODY_LIMIT_BYTES;
-use super::answer::{SESSION_ID, refusal, respond};
+use super::answer::{AnswerForm, SESSION_ID, refusal, respond};
+use super::body::{self, BodyError};
 use super::negotiate::{EVENT_STREAM, JSON, accepts, is_json};
 use crate::dispatch::{Dispatcher, Headers};
 use crate::protocol::error::RpcError;
@@ -28,23 +27,20 @@ pub(super) async fn post(State(dispatcher): State<Arc<Dispatcher>>, request: Req
         let error = RpcError::invalid_request("Content-Type must be application/json");
         return refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
     }
-    // Every answer here is JSON, so a client that takes only that is served.
-    if !accepts(&parts.headers, JSON) {
+    let form = if accepts(&parts.headers, JSON) {
+        AnswerForm::Json
+    } else {
+        AnswerForm::EventStream
+    };
+    if form == AnswerForm::EventStream && !accepts(&parts.headers, EVENT_STREAM) {
         let error = RpcError::invalid_request("Accept must allow application/json and text/event-stream");
         return refusal(StatusCode::NOT_ACCEPTABLE, &error);
     }
-    let body = match Limited::new(body, BODY_LIMIT_BYTES).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let error = RpcError::invalid_request(format!("the body has more than {BODY_LIMIT_BYTES} bytes"));
-            return refusal(StatusCode::PAYLOAD_TOO_LARGE, &error);
-        }
-        Err(_) => {
-            let error = RpcError::invalid_request("the body ended too early");
-            return refusal(StatusCode::BAD_REQUEST, &error);
-        }
+    let body = match body::read(body).await {
+        Ok(body) => body,
+        Err(error) => return refusal(status(error), &RpcError::invalid_request(error.to_string())),
     };
-    respond(dispatcher.post(read(&parts.headers), body).await)
+    respond(dispatcher.post(read(&parts.headers), body).await, form)
 }
 
 /// Opens the session's stream.
@@ -53,12 +49,28 @@ pub(super) async fn get(State(dispatcher): State<Arc<Dispatcher>>, headers: Head
         let error = RpcError::invalid_request("Accept must allow text/event-stream");
         return refusal(StatusCode::NOT_ACCEPTABLE, &error);
     }
-    respond(dispatcher.open(read(&headers)).await)
+    respond(dispatcher.open(read(&headers)).await, AnswerForm::Json)
 }
 
 /// Ends the session.
 pub(super) async fn delete(State(dispatcher): State<Arc<Dispatcher>>, headers: HeaderMap) -> Response {
-    respond(dispatcher.delete(read(&headers)).await)
+    respond(dispatcher.delete(read(&headers)).await, AnswerForm::Json)
+}
+
+/// Refuses a HEAD, which a router would serve as a GET: it would take the stream over and drop it at once.
+pub(super) async fn head() -> Response {
+    (
+        StatusCode::METHOD_NOT_ALLOWED,
+        [(ALLOW, HeaderValue::from_static("DELETE, GET, POST"))],
+    )
+        .into_response()
+}
+
+fn status(error: BodyError) -> StatusCode {
+    match error {
+        BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        BodyError::Broken => StatusCode::BAD_REQUEST,
+    }
 }
 
 fn read(headers: &HeaderMap) -> Headers<'_> {

@@ -7,6 +7,7 @@
 mod accept;
 mod admin;
 mod answer;
+mod body;
 mod event_stream;
 mod guard;
 mod mcp;
@@ -24,13 +25,13 @@ pub(crate) use accept::serve;
 
 use crate::dispatch::Dispatcher;
 
-/// The largest body of a request, in bytes.
-const BODY_LIMIT_BYTES: usize = 4 * 1024 * 1024;
-
 /// Makes the routes of the application listener that is bound to `address`.
 pub(crate) fn application(dispatcher: Arc<Dispatcher>, address: SocketAddr) -> Router {
     Router::new()
-        .route("/mcp", post(mcp::post).get(mcp::get).delete(mcp::delete))
+        .route(
+            "/mcp",
+            post(mcp::post).get(mcp::get).head(mcp::head).delete(mcp::delete),
+        )
         .fallback(rest::serve)
         .layer(from_fn_with_state(guard::Guard::new(address), guard::check))
         .with_state(dispatcher)

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, ETAG, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::json;
 
-use super::BODY_LIMIT_BYTES;
 use super::answer::retry_after;
+use super::body::{self, BodyError};
 use super::negotiate::{JSON, is_json};
 use crate::dispatch::{Dispatcher, RecordFailure};
 use crate::protocol::resource_uri::{self, ResourceUri, RowUri};
@@ -24,6 +22,8 @@ const RECORD_METHODS: &str = "DELETE, GET, HEAD, PUT";
 pub(super) async fn serve(State(dispatcher): State<Arc<Dispatcher>>, request: Request<Body>) -> Response {
     let row = match read_path(request.uri()) {
         Some(row) if dispatcher.serves_table(&row.path) => row,
+        // Which tables there are is not known yet.
+        Some(_) if dispatcher.not_ready().is_some() => return failed(RecordFailure::Unavailable),
         _ => {
             return problem(
                 StatusCode::NOT_FOUND,
@@ -58,9 +58,12 @@ async fn put(dispatcher: &Dispatcher, row: &RowUri, key: &str, request: Request<
         );
     }
     let location = request.uri().path().to_owned();
-    let body = match read_body(request.into_body()).await {
+    let body = match body::read(request.into_body()).await {
         Ok(body) => body,
-        Err(refusal) => return refusal,
+        Err(error @ BodyError::TooLarge) => {
+            return problem(StatusCode::PAYLOAD_TOO_LARGE, &error.to_string());
+        }
+        Err(error @ BodyError::Broken) => return problem(StatusCode::BAD_REQUEST, &error.to_string()),
     };
     let written = match dispatcher.put_record(&row.path, key, body).await {
         Ok(written) => written,
@@ -91,17 +94,6 @@ fn read_path(uri: &Uri) -> Option<RowUri> {
     match resource_uri::parse(&format!("http://host{}", uri.path())) {
         Ok(ResourceUri::Row(row)) => Some(row),
         _ => None,
-    }
-}
-
-async fn read_body(body: Body) -> Result<Bytes, Response> {
-    match Limited::new(body, BODY_LIMIT_BYTES).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(problem(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            &format!("the body has more than {BODY_LIMIT_BYTES} bytes"),
-        )),
-        Err(_) => Err(problem(StatusCode::BAD_REQUEST, "the body ended too early")),
     }
 }
 

@@ -87,6 +87,11 @@ pub(crate) fn with_retry(frame: &[u8], retry: Duration) -> Bytes {
 }
 
 /// At least one millisecond: with 0 some clients reconnect in a tight loop, others take their own default.
+/// Encodes a message that is one line of JSON, without an id.
+pub(crate) fn message(line: &[u8]) -> Bytes {
+    encode(None, [b"event: message\ndata: ", line, b"\n\n"])
+}
+
 fn millis(retry: Duration) -> Digits {
     Digits::new(u64::try_from(retry.as_millis()).unwrap_or(u64::MAX).max(1))
 }

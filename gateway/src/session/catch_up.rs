@@ -31,24 +31,10 @@ const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Opens a stream that was attached to the hub: takes its ownership, replays what `last` asks for, lets it go live.
 pub(super) async fn open(sessions: Arc<Sessions>, stream: Arc<Stream>, last: LastEventId) {
-    let Some(opened) = take_ownership(&sessions, &stream).await else {
+    let Some((opened, subscriptions)) = adopt(&sessions, &stream).await else {
         return;
     };
-    let subscriptions = Subscriptions::read(&opened.session.subscriptions);
     let fence = opened.fence;
-    while sessions.hub.position() < fence {
-        if stream.is_closed() {
-            break;
-        }
-        let _ = timeout(Duration::from_secs(1), sessions.hub.reached(fence)).await;
-    }
-    match sessions.hub.adopt(&stream, fence, subscriptions.clone()) {
-        Ok(()) => {}
-        // A newer stream of this instance holds the ownership now, whichever open came last.
-        Err(NotAdopted::Replaced) if sessions.hub.holds(&stream.session) => return,
-        Err(NotAdopted::Replaced) => return sessions.give_back(&stream, fence),
-        Err(NotAdopted::Forgotten) => return stream.close(CloseReason::LostHistory),
-    }
     let mut blocks = missed(&sessions, &stream, &opened, &subscriptions, last).await;
     let opening = EventId::new(fence, Slot::Opening);
     if stream.version.features().opening_block {
@@ -68,6 +54,32 @@ pub(super) async fn catch_up(sessions: Arc<Sessions>, stream: Arc<Stream>) {
     debug!(session.id = %stream.session, "a stream fell behind");
     let after = stream.cursor();
     go_on(&sessions, &stream, after).await;
+}
+
+/// Makes this instance the owner of the session's stream and hands the stream to the hub, with what it is subscribed to.
+///
+/// `None`: the stream was closed or replaced meanwhile.
+async fn adopt(sessions: &Arc<Sessions>, stream: &Arc<Stream>) -> Option<(Opened, Subscriptions)> {
+    loop {
+        let opened = take_ownership(sessions, stream).await?;
+        let fence = opened.fence;
+        while sessions.hub.position() < fence && !stream.is_closed() {
+            let _ = timeout(Duration::from_secs(1), sessions.hub.reached(fence)).await;
+        }
+        let subscriptions = Subscriptions::read(&opened.session.subscriptions);
+        match sessions.hub.adopt(stream, fence, subscriptions.clone()) {
+            Ok(()) => return Some((opened, subscriptions)),
+            // The watch began after the open, so nobody here saw what came in between: take it over once more.
+            Err(NotAdopted::Forgotten) => {}
+            Err(NotAdopted::Replaced) => {
+                // A newer stream of this instance has the ownership now, whichever open came last.
+                if !sessions.hub.holds(&stream.session) {
+                    sessions.give_back(stream, fence);
+                }
+                return None;
+            }
+        }
+    }
 }
 
 /// Makes this instance the owner of the session's stream; waits for the feed service as long as the client does.

@@ -205,18 +205,28 @@ impl Hub {
         true
     }
 
-    /// Begins at the ring's beginning if the feed has another history than before, and ends every stream: what their
+    /// Begins at the ring's beginning if the feed has another history than before, and ends every open stream: what their
     /// clients hold of the old one is a gap, which they are told when they open again. Returns whether it was so.
     fn begin_anew(&self) -> bool {
         let (epoch, after) = self.ring.beginning();
         let mut state = self.lock();
+        let state = &mut *state;
         if state.epoch == epoch {
             return false;
         }
         state.epoch = epoch;
         state.position = after;
-        drop(state);
-        self.close_all(CloseReason::LostHistory);
+        // One that has no fence yet waits for the feed service and gets its place in the new history.
+        let open: Vec<Arc<Stream>> = state
+            .streams
+            .values()
+            .filter(|local| local.fence.is_some())
+            .map(|local| Arc::clone(&local.stream))
+            .collect();
+        for stream in open {
+            self.release(state, &stream);
+            stream.close(CloseReason::LostHistory);
+        }
         self.position.send_replace(after);
         true
     }
@@ -382,7 +392,7 @@ impl Hub {
     /// Gives a stream its fence and the subscriptions as of then, with the commands that came since.
     ///
     /// # Errors
-    /// [`NotAdopted`]; the stream stays as it was, except that a forgotten one has its fence.
+    /// [`NotAdopted`]; the stream stays as it was.
     pub(super) fn adopt(
         &self,
         stream: &Arc<Stream>,
@@ -398,8 +408,6 @@ impl Hub {
         else {
             return Err(NotAdopted::Replaced);
         };
-        local.fence = Some(fence);
-        local.subscriptions = subscriptions;
         let mut commands = Vec::new();
         let seen = self
             .ring
@@ -410,10 +418,13 @@ impl Hub {
                     commands.push((entry.revision, command.clone()));
                 }
             });
+        seen.map_err(|_behind| NotAdopted::Forgotten)?;
+        local.fence = Some(fence);
+        local.subscriptions = subscriptions;
         for (revision, command) in commands {
             self.apply(&mut state, revision, &stream.session, &command);
         }
-        seen.map(|_| ()).map_err(|_behind| NotAdopted::Forgotten)
+        Ok(())
     }
 
     /// Returns the present subscriptions of a stream; `None` if it is not this instance's any more.
@@ -481,16 +492,6 @@ impl Hub {
     /// Says whether this instance holds the session's stream.
     pub(super) fn holds(&self, session: &str) -> bool {
         self.lock().streams.contains_key(session)
-    }
-
-    /// Closes every stream of this instance.
-    pub(super) fn close_all(&self, reason: CloseReason) {
-        for stream in self.all() {
-            let mut state = self.lock();
-            self.release(&mut state, &stream);
-            drop(state);
-            stream.close(reason);
-        }
     }
 
     /// Ends every stream of this instance after what it has to write, with a bookmark: a resume elsewhere misses nothing.

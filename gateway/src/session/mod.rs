@@ -13,6 +13,7 @@ mod registry;
 mod sessions;
 mod stream;
 mod subscriptions;
+mod takeovers;
 
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 use super::SessionId;
+use super::takeovers::Takeovers;
 use crate::protocol::era::Version;
 use crate::protocol::message::RequestId;
 
@@ -18,6 +19,7 @@ pub(crate) struct Session {
     /// The protocol version that was negotiated.
     pub(crate) version: Version,
     pub(super) read_at: Instant,
+    pub(super) takeovers: Arc<Takeovers>,
     in_flight: Mutex<HashSet<RequestId>>,
 }
 
@@ -46,6 +48,7 @@ impl Session {
             principal: principal.into(),
             version,
             read_at: Instant::now(),
+            takeovers: Arc::default(),
             in_flight: Mutex::new(HashSet::new()),
         }
     }

@@ -229,14 +229,15 @@ impl Sessions {
 
     /// Opens the session's GET stream on this instance, in place of an older one wherever it is.
     ///
-    /// Returns at once; what was missed since `last` follows on the stream, and then it is live.
-    pub(crate) fn open(self: &Arc<Sessions>, session: &Session, last: LastEventId) -> StreamReader {
-        let stream = Arc::new(Stream::new(
-            Arc::clone(&session.id),
-            &session.principal,
-            session.version,
-            catch_up::retry(),
-        ));
+    /// Returns at once, except where clients take the session's stream from each other too often: then it is held. What
+    /// was missed since `last` follows on the stream, and then it is live. Dropping the future opens nothing.
+    pub(crate) async fn open(self: &Arc<Sessions>, session: &Session, last: LastEventId) -> StreamReader {
+        let hold = session.takeovers.hold(Instant::now());
+        if !hold.is_zero() {
+            warn!(session.id = %session.id, ?hold, "the stream is taken over too often, holding the next open");
+            sleep(hold).await;
+        }
+        let stream = Arc::new(Stream::new(session, catch_up::retry()));
         self.hub.attach(&stream);
         self.tasks
             .spawn(self.until_shutdown(catch_up::open(Arc::clone(self), Arc::clone(&stream), last)));

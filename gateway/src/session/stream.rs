@@ -13,6 +13,8 @@ use tokio::time::Instant;
 
 use super::SessionId;
 use super::frame_ring::FrameRing;
+use super::registry::Session;
+use super::takeovers::Takeovers;
 use crate::protocol::era::Version;
 use crate::protocol::event_id::{EventId, Slot};
 use crate::protocol::frame::{self, EncodedUri};
@@ -28,6 +30,7 @@ pub(super) struct Stream {
     pub(super) principal: Box<str>,
     /// The session's protocol version, which decides what the stream may carry besides notices.
     pub(super) version: Version,
+    takeovers: Arc<Takeovers>,
     inner: Mutex<Inner>,
 }
 
@@ -120,7 +123,7 @@ pub(super) enum Next {
 impl Stream {
     /// Makes a stream that is not live yet; its first bytes leave at once. `retry` is how long its client is to wait
     /// before it opens the next one.
-    pub(super) fn new(session: SessionId, principal: &str, version: Version, retry: Duration) -> Stream {
+    pub(super) fn new(session: &Session, retry: Duration) -> Stream {
         let opening = Block {
             id: None,
             spelling: None,
@@ -131,7 +134,7 @@ impl Stream {
             blocks: VecDeque::from([opening]),
             live: VecDeque::new(),
             cursor: EventId::from_u64(0),
-            retry_line: (!version.features().opening_block).then_some(retry),
+            retry_line: (!session.version.features().opening_block).then_some(retry),
             behind: true,
             closed: None,
             ending: None,
@@ -143,9 +146,10 @@ impl Stream {
             bookmarked: now,
         };
         Stream {
-            session,
-            principal: principal.into(),
-            version,
+            session: Arc::clone(&session.id),
+            principal: session.principal.clone(),
+            version: session.version,
+            takeovers: Arc::clone(&session.takeovers),
             inner: Mutex::new(inner),
         }
     }
@@ -237,6 +241,9 @@ impl Stream {
             return;
         }
         inner.closed = Some(reason);
+        if reason == CloseReason::TakenOver {
+            self.takeovers.note(Instant::now());
+        }
         inner.blocks = VecDeque::new();
         inner.live = VecDeque::new();
         let wakers = (inner.writer.take(), inner.drained.take());

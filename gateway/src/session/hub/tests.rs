@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::feed::Table;
 use crate::protocol::era::Version;
+use crate::session::registry::Session;
 use crate::session::stream::Next;
 
 const INSTANCE: &str = "here";
@@ -100,12 +101,8 @@ impl Bench {
 
     /// Opens a stream as a GET does, and lets it go live.
     fn open(&mut self, session: &str) -> Arc<Stream> {
-        let stream = Arc::new(Stream::new(
-            session.into(),
-            "",
-            Version::V2025_11_25,
-            Duration::ZERO,
-        ));
+        let session_record = Session::new(session.into(), "", Version::V2025_11_25);
+        let stream = Arc::new(Stream::new(&session_record, Duration::ZERO));
         self.hub.attach(&stream);
         let fence = self.command(
             session,
