@@ -75,9 +75,14 @@ impl Request {
 
     /// Sends it on a connection of its own and reads the head of the answer only.
     pub fn open(&self, address: SocketAddr) -> (Head, Body) {
-        let mut connection = Connection::open(address);
+        self.try_open(address).unwrap_or_else(|how| panic!("{how}"))
+    }
+
+    /// As `open`, for a server that may be away.
+    pub fn try_open(&self, address: SocketAddr) -> Result<(Head, Body), String> {
+        let mut connection = Connection::try_open(address)?;
         connection.write(self);
-        connection.read_head(&self.method, PATIENCE)
+        connection.try_read_head(&self.method, PATIENCE)
     }
 
     fn encode(&self, address: SocketAddr) -> Vec<u8> {
@@ -115,15 +120,19 @@ pub struct Connection {
 
 impl Connection {
     pub fn open(address: SocketAddr) -> Connection {
+        Connection::try_open(address).unwrap_or_else(|how| panic!("{how}"))
+    }
+
+    fn try_open(address: SocketAddr) -> Result<Connection, String> {
         let socket = TcpStream::connect_timeout(&address, PATIENCE)
-            .unwrap_or_else(|error| panic!("cannot connect to {address}: {error}"));
+            .map_err(|error| format!("cannot connect to {address}: {error}"))?;
         socket.set_nodelay(true).expect("a socket option");
         socket.set_write_timeout(Some(PATIENCE)).expect("a socket option");
-        Connection {
+        Ok(Connection {
             socket,
             address,
             unread: Vec::new(),
-        }
+        })
     }
 
     /// Sends a request and reads the whole answer; the connection can go on.
@@ -165,6 +174,11 @@ impl Connection {
 
     /// Reads the head of an answer.
     pub fn read_head(&mut self, method: &str, patience: Duration) -> (Head, Body) {
+        self.try_read_head(method, patience)
+            .unwrap_or_else(|how| panic!("{how}"))
+    }
+
+    fn try_read_head(&mut self, method: &str, patience: Duration) -> Result<(Head, Body), String> {
         let deadline = Instant::now() + patience;
         let end = loop {
             if let Some(end) = self.unread.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -172,8 +186,14 @@ impl Connection {
             }
             match self.fill(deadline) {
                 Fill::Some => {}
-                Fill::Late => panic!("no answer from {} in {patience:?}", self.address),
-                Fill::End(how) => panic!("no answer from {}: {how}, after {:?}", self.address, self.text()),
+                Fill::Late => return Err(format!("no answer from {} in {patience:?}", self.address)),
+                Fill::End(how) => {
+                    return Err(format!(
+                        "no answer from {}: {how}, after {:?}",
+                        self.address,
+                        self.text()
+                    ));
+                }
             }
         };
         let head: Vec<u8> = self.unread.drain(..end).collect();
@@ -185,7 +205,7 @@ impl Connection {
             address: self.address,
             unread: std::mem::take(&mut self.unread),
         };
-        (head, Body { connection, framing })
+        Ok((head, Body { connection, framing }))
     }
 
     fn text(&self) -> String {
