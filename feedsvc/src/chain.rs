@@ -57,7 +57,10 @@ mod tests {
             ChainHash::genesis("b").followed_by(b"e", None, None),
         ];
         for (index, hash) in hashes.iter().enumerate() {
-            assert!(!hashes[..index].contains(hash), "hash {index} repeats an earlier one");
+            assert!(
+                !hashes[..index].contains(hash),
+                "hash {index} repeats an earlier one"
+            );
         }
     }
 }

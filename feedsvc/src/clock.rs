@@ -28,9 +28,7 @@ impl SystemClock {
 
 impl Clock for SystemClock {
     fn now_ms(&self) -> i64 {
-        let since_epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         duration_ms(since_epoch)
     }
 

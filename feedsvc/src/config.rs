@@ -68,7 +68,10 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         "h" => 3_600_000,
         _ => return Err("expected a whole number with a unit, as in 500ms, 30s, 5m or 1h".to_owned()),
     };
-    let duration_ms = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_ms));
+    let duration_ms = number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit_ms));
     match duration_ms {
         Some(0) => Err("expected more than nothing".to_owned()),
         Some(duration_ms) => Ok(Duration::from_millis(duration_ms)),
@@ -91,10 +94,29 @@ mod tests {
 
     #[test]
     fn durations_have_a_unit() {
-        for (text, expected_ms) in [("500ms", 500), ("30s", 30_000), ("5m", 300_000), ("1h", 3_600_000)] {
-            assert_eq!(parse_duration(text), Ok(Duration::from_millis(expected_ms)), "{text}");
+        for (text, expected_ms) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("5m", 300_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(
+                parse_duration(text),
+                Ok(Duration::from_millis(expected_ms)),
+                "{text}"
+            );
         }
-        for text in ["", "5", "s", "0s", "-1s", "1.5s", "5 m", "99999999999999999999h", "18446744073709551615h"] {
+        for text in [
+            "",
+            "5",
+            "s",
+            "0s",
+            "-1s",
+            "1.5s",
+            "5 m",
+            "99999999999999999999h",
+            "18446744073709551615h",
+        ] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }

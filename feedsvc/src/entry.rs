@@ -102,7 +102,13 @@ mod tests {
     fn a_traceparent_that_does_not_parse_is_dropped() {
         let valid = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         assert_eq!(checked_traceparent(valid), valid);
-        for invalid in ["", "00", "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", &valid[1..], "00-x-y-z"] {
+        for invalid in [
+            "",
+            "00",
+            "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            &valid[1..],
+            "00-x-y-z",
+        ] {
             assert_eq!(checked_traceparent(invalid), "", "{invalid}");
         }
         assert_eq!(checked_traceparent(&valid.to_uppercase()), "");

@@ -48,9 +48,13 @@ pub(crate) async fn sweep(feed: &Feed, clock: &dyn Clock) -> Result<usize, Refus
     let mut after_id = String::new();
     loop {
         let start = after_id.clone();
-        let candidates =
-            feed.reads.run(move |reader| reader.read_idle_sessions(&start, now_ms, SESSIONS_PER_READ)).await?;
-        let Some(last) = candidates.last() else { return Ok(expired) };
+        let candidates = feed
+            .reads
+            .run(move |reader| reader.read_idle_sessions(&start, now_ms, SESSIONS_PER_READ))
+            .await?;
+        let Some(last) = candidates.last() else {
+            return Ok(expired);
+        };
         after_id = last.id.clone();
         for session in candidates {
             let owner = session.owner_instance.as_str();

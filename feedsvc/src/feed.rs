@@ -39,7 +39,9 @@ impl Feed {
         if name.is_empty() || name == FEED_NAME {
             return Ok(());
         }
-        Err(Refusal::UnknownFeed { feed: name.to_owned() })
+        Err(Refusal::UnknownFeed {
+            feed: name.to_owned(),
+        })
     }
 
     /// Returns the oldest revision that the log has.

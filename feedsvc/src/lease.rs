@@ -87,7 +87,11 @@ impl Leases {
     }
 
     fn find(&self, instance: &str) -> Option<Lease> {
-        self.instances.lock().unwrap_or_else(PoisonError::into_inner).get(instance).copied()
+        self.instances
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(instance)
+            .copied()
     }
 
     fn release(&self, instance: &str) {
@@ -99,7 +103,9 @@ impl Leases {
         }
         let broken = instances.iter().filter(|(_, lease)| lease.open_watches == 0);
         if broken.clone().count() > BROKEN_MAX {
-            let oldest = broken.min_by_key(|(_, lease)| lease.broken.monotonic).map(|(name, _)| name.clone());
+            let oldest = broken
+                .min_by_key(|(_, lease)| lease.broken.monotonic)
+                .map(|(name, _)| name.clone());
             oldest.and_then(|name| instances.remove(&name));
         }
     }
@@ -130,7 +136,10 @@ mod tests {
     fn an_instance_is_live_while_it_watches_and_five_seconds_after() {
         let clock = Arc::new(ManualClock::new(1_000_000));
         let leases = Arc::new(Leases::new(clock.clone()));
-        assert!(leases.is_live("a"), "right after the start every instance may be reconnecting");
+        assert!(
+            leases.is_live("a"),
+            "right after the start every instance may be reconnecting"
+        );
         clock.advance(Duration::from_secs(5));
         assert!(!leases.is_live("a"));
         assert_eq!(leases.last_seen_ms("a"), 1_000_000);

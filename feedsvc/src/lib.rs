@@ -5,7 +5,7 @@
 //! and rings the bell; each watch (`api`) pulls from the ring after its own cursor, and what the ring no longer has from
 //! the store. Session commands (`session`) go the same way, so they are in one order with the changes.
 //!
-//! [`Service`] is the whole of it in a process, and [`run`] the process.
+//! [`Service`] is the whole of it in a process, and [`run()`] the process.
 
 mod access;
 mod api;
@@ -26,6 +26,8 @@ mod service;
 mod session;
 mod store;
 mod telemetry;
+#[cfg(test)]
+mod testing;
 
 pub use catalog::{SchemaError, SchemaReadError, SchemaSource};
 pub use run::run;

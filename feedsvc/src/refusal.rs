@@ -10,7 +10,10 @@ use crate::store::StoreError;
 pub(crate) enum Refusal {
     /// A field of the request is missing or has a form that the contract does not allow.
     #[error("invalid `{field}`: {problem}")]
-    InvalidArgument { field: &'static str, problem: &'static str },
+    InvalidArgument {
+        field: &'static str,
+        problem: &'static str,
+    },
     #[error(transparent)]
     InvalidRecord(#[from] RecordFault),
     #[error("{what} is larger than {limit} bytes")]
@@ -21,7 +24,11 @@ pub(crate) enum Refusal {
     UnknownTable { table: TableName },
     /// `present` is the record's revision, 0 if there is none.
     #[error("precondition failed: record `{key}` of table {table} is at revision {present}")]
-    PreconditionFailed { table: TableName, key: String, present: Revision },
+    PreconditionFailed {
+        table: TableName,
+        key: String,
+        present: Revision,
+    },
     #[error("this idempotency key was used for another request")]
     IdempotencyKeyReused,
     #[error("unknown session")]

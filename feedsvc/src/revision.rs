@@ -14,11 +14,6 @@ impl Revision {
     pub(crate) fn next(self) -> Revision {
         Revision(self.0.saturating_add(1))
     }
-
-    /// Returns the position right before this one; that of 0 is 0.
-    pub(crate) fn previous(self) -> Revision {
-        Revision(self.0.saturating_sub(1))
-    }
 }
 
 impl fmt::Display for Revision {

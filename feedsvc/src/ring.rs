@@ -90,7 +90,9 @@ impl Ring {
                 recent.head = recent.head.next();
             }
             while recent.used_bytes > self.limit_bytes {
-                let Some(oldest) = recent.entries.pop_front() else { break };
+                let Some(oldest) = recent.entries.pop_front() else {
+                    break;
+                };
                 recent.used_bytes -= oldest.encoded.len() + ENTRY_OVERHEAD_BYTES;
             }
             recent.head
@@ -116,8 +118,12 @@ impl Ring {
         let Some(missing) = recent.head.0.checked_sub(cursor.0).filter(|missing| *missing > 0) else {
             return RingRead::Current;
         };
-        let start = usize::try_from(missing).ok().and_then(|missing| recent.entries.len().checked_sub(missing));
-        let Some(start) = start else { return RingRead::Behind };
+        let start = usize::try_from(missing)
+            .ok()
+            .and_then(|missing| recent.entries.len().checked_sub(missing));
+        let Some(start) = start else {
+            return RingRead::Behind;
+        };
 
         let mut entries = Vec::new();
         let mut total_bytes = 0;
@@ -160,10 +166,18 @@ mod tests {
     /// The first bytes of what a read after `cursor` brings; `None` where the store has to help.
     fn read(ring: &Ring, cursor: u64, limit_bytes: usize) -> Option<Vec<u8>> {
         match ring.read_after(Revision(cursor), limit_bytes) {
-            RingRead::Entries { entries, progress, progress_hash, .. } => {
+            RingRead::Entries {
+                entries,
+                progress,
+                progress_hash,
+                ..
+            } => {
                 let firsts: Vec<u8> = entries.iter().map(|entry| entry[0]).collect();
                 assert_eq!(progress.0, cursor + firsts.len() as u64);
-                assert_eq!(progress_hash, ChainHash::genesis(&firsts[firsts.len() - 1].to_string()));
+                assert_eq!(
+                    progress_hash,
+                    ChainHash::genesis(&firsts[firsts.len() - 1].to_string())
+                );
                 Some(firsts)
             }
             RingRead::Current => Some(Vec::new()),

@@ -23,7 +23,9 @@ enum RunError {
     Runtime(#[source] std::io::Error),
     #[error("cannot listen on {listen}: there is no authentication yet, so only loopback is served; use --listen 127.0.0.1:{}", listen.port())]
     NotLoopback { listen: SocketAddr },
-    #[error("cannot listen on {listen}: {source}; end the process that has the port, or use another with --listen")]
+    #[error(
+        "cannot listen on {listen}: {source}; end the process that has the port, or use another with --listen"
+    )]
     Listen {
         listen: SocketAddr,
         source: std::io::Error,
@@ -46,7 +48,11 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Help and version are errors of this kind too, and go to stdout with exit code 0.
             let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+            return if error.use_stderr() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     telemetry::init();

@@ -1,7 +1,7 @@
 //! The service in a process: opened on a data directory, then served on a listener.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
@@ -23,7 +23,7 @@ use crate::lease::Leases;
 use crate::ring::Ring;
 use crate::store::reads::Reads;
 use crate::store::sqlite;
-use crate::store::{Reader, StoreError, StoreOpenError};
+use crate::store::{Reader, StoreError, StoreOpenError, Writer};
 
 /// How long calls that are under way at the end may take. Watches end at once, so only a reader that takes nothing
 /// from its connection, or a very large commit, needs so much.
@@ -114,6 +114,9 @@ pub enum ServeError {
     /// The server failed.
     #[error("cannot serve: {0}; start again")]
     Server(String),
+    /// The thread that commits ended by itself; what was acknowledged is durable.
+    #[error("cannot serve: the committer failed; start again")]
+    Committer,
 }
 
 /// An open service, which holds its data directory until it is dropped or has served.
@@ -130,11 +133,15 @@ impl Service {
     /// # Errors
     /// See [`OpenError`]; with a schema that has errors the store is not touched.
     pub async fn open(options: Options) -> Result<Service, OpenError> {
-        Service::open_with_clock(options, Arc::new(SystemClock::new())).await
+        Service::open_with(options, Arc::new(SystemClock::new()), |writer| writer).await
     }
 
-    /// Opens the service with another clock.
-    pub(crate) async fn open_with_clock(options: Options, clock: Arc<dyn Clock>) -> Result<Service, OpenError> {
+    /// Opens the service with another clock, and with a writer that may be put around the store's.
+    pub(crate) async fn open_with(
+        options: Options,
+        clock: Arc<dyn Clock>,
+        wrap_writer: impl FnOnce(Box<dyn Writer>) -> Box<dyn Writer>,
+    ) -> Result<Service, OpenError> {
         let Options { data, schema, limits } = options;
         let opening = tokio::task::spawn_blocking({
             let data = data.clone();
@@ -154,7 +161,7 @@ impl Service {
         let leases = Arc::new(Leases::new(Arc::clone(&clock)));
         let (pipeline, queue) = Pipeline::new();
         let committer = Committer::new(CommitterParts {
-            writer: Box::new(store.writer),
+            writer: wrap_writer(Box::new(store.writer)),
             clock: Arc::clone(&clock),
             leases: Arc::clone(&leases),
             ring: Arc::clone(&ring),
@@ -195,10 +202,11 @@ impl Service {
     /// Serves on a listener until `shutdown` is cancelled, and then ends within a second: watches end with UNAVAILABLE,
     /// calls that are under way have 500 ms. Returns when everything is written and the data directory is free.
     ///
-    /// Dropping the future ends the service without waiting for calls; what was acknowledged is durable.
+    /// Dropping the future ends the watches and takes no more connections, but the data directory is free only when the
+    /// last connection has ended; what was acknowledged is durable.
     ///
     /// # Errors
-    /// The server failed before `shutdown` was cancelled; the service has ended then all the same.
+    /// The server or the committer failed before `shutdown` was cancelled; the service has ended then all the same.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServeError> {
         let Service {
             feed,
@@ -211,26 +219,51 @@ impl Service {
         let tasks = TaskTracker::new();
         tasks.spawn(expiry::run(Arc::clone(&feed), clock, feed.shutdown.clone()));
 
+        let committer_ended = ended(is_writable.clone());
         let server = api::serve(Arc::clone(&feed), listener, is_writable, shutdown.clone(), &tasks);
-        let ended = async {
+        let told_to_end = async {
             shutdown.cancelled().await;
             feed.shutdown.cancel();
             tokio::time::sleep(END_GRACE).await;
         };
         let outcome = tokio::select! {
             outcome = server => outcome.map_err(|error| ServeError::Server(error.to_string())),
-            () = ended => Ok(()),
+            () = told_to_end => Ok(()),
+            // Nothing can be committed any more; a new process can.
+            () = committer_ended => Err(ServeError::Committer),
         };
         drop(stop_watches);
         tasks.close();
         tasks.wait().await;
-        feed.pipeline.stop().await;
-        // The thread ends after what it was given; joining it is a wait, so not on the runtime.
-        let joined = tokio::task::spawn_blocking(move || committer.join().is_ok()).await;
-        match joined {
-            Ok(true) => outcome,
-            Ok(false) | Err(_) => Err(ServeError::Server("the committer failed".to_owned())),
-        }
+        close(&feed, committer).await?;
+        outcome
+    }
+
+    /// Ends the service without having served.
+    #[cfg(test)]
+    pub(crate) async fn close(self) {
+        close(&self.feed, self.committer).await.unwrap();
+    }
+
+    /// Returns what the calls work with.
+    #[cfg(test)]
+    pub(crate) fn feed(&self) -> Arc<Feed> {
+        Arc::clone(&self.feed)
+    }
+}
+
+/// Waits until the committer has ended, which drops its side of the channel.
+async fn ended(mut is_writable: watch::Receiver<bool>) {
+    while is_writable.changed().await.is_ok() {}
+}
+
+/// Ends the committer after what it was given, and with it the hold on the data directory.
+async fn close(feed: &Feed, committer: JoinHandle<()>) -> Result<(), ServeError> {
+    feed.pipeline.stop().await;
+    // Joining is a wait, so not on the runtime.
+    match tokio::task::spawn_blocking(move || committer.join()).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) | Err(_) => Err(ServeError::Committer),
     }
 }
 
@@ -242,12 +275,14 @@ struct Opened {
     catalog: Catalog,
 }
 
-fn open_store(data: &PathBuf, schema: &SchemaSource) -> Result<Opened, OpenError> {
+fn open_store(data: &Path, schema: &SchemaSource) -> Result<Opened, OpenError> {
     let definitions = schema.read()?;
     let store = sqlite::open(data)?;
     let catalog = load_catalog(store.reader.as_ref()).map_err(|error| unusable(data, &error))?;
     if definitions.is_none() && catalog.tables().next().is_none() {
-        return Err(OpenError::NoTables { data: data.clone() });
+        return Err(OpenError::NoTables {
+            data: data.to_owned(),
+        });
     }
     Ok(Opened {
         store,
@@ -260,11 +295,15 @@ fn open_store(data: &PathBuf, schema: &SchemaSource) -> Result<Opened, OpenError
 fn load_catalog(reader: &dyn Reader) -> Result<Catalog, StoreError> {
     let ids: BTreeMap<_, _> = reader.table_ids()?.into_iter().collect();
     let mut catalog = Catalog::new(ids);
-    let Some(system_id) = catalog.find_id(&TableName::system_table()) else { return Ok(catalog) };
+    let Some(system_id) = catalog.find_id(&TableName::system_table()) else {
+        return Ok(catalog);
+    };
     let mut after_key = String::new();
     loop {
         let records = reader.read_records(system_id, &after_key, TABLES_PER_READ)?;
-        let Some(last) = records.last() else { return Ok(catalog) };
+        let Some(last) = records.last() else {
+            return Ok(catalog);
+        };
         after_key = last.key.clone();
         for stored in &records {
             let revision = stored.record.revision;
@@ -275,14 +314,16 @@ fn load_catalog(reader: &dyn Reader) -> Result<Catalog, StoreError> {
             let Ok(definition) = serde_json::from_slice::<TableDefinition>(&stored.record.value) else {
                 return Err(damaged);
             };
-            let Some(id) = catalog.find_id(&definition.name()) else { return Err(damaged) };
+            let Some(id) = catalog.find_id(&definition.name()) else {
+                return Err(damaged);
+            };
             catalog.insert(id, definition);
             catalog.revision = catalog.revision.max(revision);
         }
     }
 }
 
-fn unusable(data: &std::path::Path, problem: &dyn std::error::Error) -> OpenError {
+fn unusable(data: &Path, problem: &dyn std::error::Error) -> OpenError {
     OpenError::Unusable {
         data: data.to_owned(),
         problem: problem.to_string(),
@@ -291,6 +332,9 @@ fn unusable(data: &std::path::Path, problem: &dyn std::error::Error) -> OpenErro
 
 impl std::fmt::Debug for Service {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Service").field("store_id", &self.feed.store_id).finish_non_exhaustive()
+        formatter
+            .debug_struct("Service")
+            .field("store_id", &self.feed.store_id)
+            .finish_non_exhaustive()
     }
 }

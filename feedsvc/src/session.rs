@@ -37,6 +37,14 @@ pub(crate) struct Subscription {
     pub(crate) revision: Revision,
 }
 
+/// A session with its subscriptions at one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SessionState {
+    pub(crate) record: SessionRecord,
+    /// Sorted by URI.
+    pub(crate) subscriptions: Vec<Subscription>,
+}
+
 /// What a session is told to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SessionCommand {
@@ -233,7 +241,9 @@ pub(crate) fn decide(
 
 #[cfg(test)]
 mod tests {
-    use super::{DeleteCause, Effect, Facts, SessionCommand, SessionRecord, StreamNeed, Subscription, decide};
+    use super::{
+        DeleteCause, Effect, Facts, SessionCommand, SessionRecord, StreamNeed, Subscription, decide,
+    };
     use crate::revision::Revision;
 
     fn session() -> SessionRecord {
@@ -276,10 +286,14 @@ mod tests {
     fn check(principal: &str, command: &SessionCommand, facts: &Facts, expected: &str) {
         let outcome = match decide("s", principal, command, facts) {
             Ok(Effect::Nothing { revision: None }) => "nothing".to_owned(),
-            Ok(Effect::Nothing { revision: Some(revision) }) => format!("nothing at {revision}"),
+            Ok(Effect::Nothing {
+                revision: Some(revision),
+            }) => format!("nothing at {revision}"),
             Ok(Effect::Created(_)) => "created".to_owned(),
             Ok(Effect::Opened(session)) => format!("opened by {}", session.owner_instance),
-            Ok(Effect::Closed { instance, session, .. }) => format!("closed by {instance}, now {:?}", session.owner_instance),
+            Ok(Effect::Closed {
+                instance, session, ..
+            }) => format!("closed by {instance}, now {:?}", session.owner_instance),
             Ok(Effect::Subscribed { .. }) => "subscribed".to_owned(),
             Ok(Effect::Unsubscribed { .. }) => "unsubscribed".to_owned(),
             Ok(Effect::Deleted(DeleteCause::Client)) => "deleted".to_owned(),
@@ -293,30 +307,70 @@ mod tests {
     fn commands_on_a_session_do_what_the_contract_says() {
         let open = SessionCommand::Open { instance: "b".into() };
         let unowned = Facts {
-            session: Some(SessionRecord { owner_instance: String::new(), fence: Revision(0), ..session() }),
+            session: Some(SessionRecord {
+                owner_instance: String::new(),
+                fence: Revision(0),
+                ..session()
+            }),
             ..facts()
         };
-        let gone = Facts { session: None, is_spent: true, ..facts() };
+        let gone = Facts {
+            session: None,
+            is_spent: true,
+            ..facts()
+        };
         let subscribed = Facts {
-            subscription: Some(Subscription { uri: "u".into(), spelling: "u".into(), revision: Revision(3) }),
+            subscription: Some(Subscription {
+                uri: "u".into(),
+                spelling: "u".into(),
+                revision: Revision(3),
+            }),
             ..facts()
         };
-        let dead = Facts { owner_is_live: false, ..facts() };
+        let dead = Facts {
+            owner_is_live: false,
+            ..facts()
+        };
         let required = subscribe(StreamNeed::Required, 0);
         let unsubscribe = SessionCommand::Unsubscribe { uri: "u".into() };
 
         check("alice", &open, &facts(), "opened by b");
         check("bob", &open, &facts(), "the session belongs to another principal");
         check("alice", &open, &gone, "unknown session");
-        check("alice", &SessionCommand::Close { fence: Revision(7) }, &facts(), "closed by a, now \"\"");
-        check("alice", &SessionCommand::Close { fence: Revision(6) }, &facts(), "the stream was opened again since");
-        check("alice", &SessionCommand::Close { fence: Revision(0) }, &unowned, "the stream was opened again since");
+        check(
+            "alice",
+            &SessionCommand::Close { fence: Revision(7) },
+            &facts(),
+            "closed by a, now \"\"",
+        );
+        check(
+            "alice",
+            &SessionCommand::Close { fence: Revision(6) },
+            &facts(),
+            "the stream was opened again since",
+        );
+        check(
+            "alice",
+            &SessionCommand::Close { fence: Revision(0) },
+            &unowned,
+            "the stream was opened again since",
+        );
         check("alice", &required, &facts(), "subscribed");
         check("alice", &required, &unowned, "the session has no live stream");
         check("alice", &required, &dead, "the session has no live stream");
-        check("alice", &subscribe(StreamNeed::NotRequired, 0), &dead, "subscribed");
+        check(
+            "alice",
+            &subscribe(StreamNeed::NotRequired, 0),
+            &dead,
+            "subscribed",
+        );
         check("alice", &required, &subscribed, "nothing at 3");
-        check("alice", &subscribe(StreamNeed::Required, 3), &facts(), "subscribed");
+        check(
+            "alice",
+            &subscribe(StreamNeed::Required, 3),
+            &facts(),
+            "subscribed",
+        );
         check(
             "alice",
             &subscribe(StreamNeed::Required, 2),
@@ -339,16 +393,61 @@ mod tests {
         };
         let used = "invalid `session_id`: it was used before";
         check("alice", &create, &facts(), used);
-        check("alice", &create, &Facts { session: None, is_spent: true, ..facts() }, used);
-        check("alice", &create, &Facts { session: None, ..facts() }, "created");
+        check(
+            "alice",
+            &create,
+            &Facts {
+                session: None,
+                is_spent: true,
+                ..facts()
+            },
+            used,
+        );
+        check(
+            "alice",
+            &create,
+            &Facts {
+                session: None,
+                ..facts()
+            },
+            "created",
+        );
     }
 
     #[test]
     fn only_what_is_idle_and_without_live_stream_expires() {
-        let idle = Facts { owner_is_live: false, now_ms: 151, ..facts() };
+        let idle = Facts {
+            owner_is_live: false,
+            now_ms: 151,
+            ..facts()
+        };
         check("", &SessionCommand::Expire, &idle, "expired");
-        check("", &SessionCommand::Expire, &Facts { now_ms: 150, ..idle.clone() }, "nothing");
-        check("", &SessionCommand::Expire, &Facts { owner_is_live: true, ..idle.clone() }, "nothing");
-        check("", &SessionCommand::Expire, &Facts { active_ms: 120, ..idle }, "nothing");
+        check(
+            "",
+            &SessionCommand::Expire,
+            &Facts {
+                now_ms: 150,
+                ..idle.clone()
+            },
+            "nothing",
+        );
+        check(
+            "",
+            &SessionCommand::Expire,
+            &Facts {
+                owner_is_live: true,
+                ..idle.clone()
+            },
+            "nothing",
+        );
+        check(
+            "",
+            &SessionCommand::Expire,
+            &Facts {
+                active_ms: 120,
+                ..idle
+            },
+            "nothing",
+        );
     }
 }

@@ -29,6 +29,8 @@ use crate::store::{LogQuery, StoreError};
 
 /// The most operations of a commit (feed.proto).
 const OPERATIONS_MAX: usize = 100_000;
+/// The largest commit, as the sum of its values.
+pub(super) const COMMIT_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 /// The longest idempotency key (feed.proto).
 const IDEMPOTENCY_KEY_LIMIT_BYTES: usize = 200;
 /// The most targets of a call (feed.proto).
@@ -52,7 +54,13 @@ impl FeedApi {
     }
 
     async fn commit(&self, request: CommitRequest) -> Result<CommitResponse, Refusal> {
-        let principal = admit(&self.feed, &request.feed, request.principal, Action::Write, Object::Feed)?;
+        let principal = admit(
+            &self.feed,
+            &request.feed,
+            request.principal,
+            Action::Write,
+            Object::Feed,
+        )?;
         if request.operations.is_empty() {
             return Err(invalid("operations", "there is none"));
         }
@@ -65,11 +73,18 @@ impl FeedApi {
                 limit: IDEMPOTENCY_KEY_LIMIT_BYTES,
             });
         }
+        let size_bytes: usize = request.operations.iter().map(value_bytes).sum();
+        if size_bytes > COMMIT_LIMIT_BYTES {
+            return Err(Refusal::TooLarge {
+                what: "the commit",
+                limit: COMMIT_LIMIT_BYTES,
+            });
+        }
         let request_key = (!request.idempotency_key.is_empty()).then(|| RequestKey {
             request_hash: hash_operations(&request.operations),
             key: request.idempotency_key,
         });
-        let size_bytes: usize = request.operations.iter().map(value_bytes).sum();
+
         let operations = if size_bytes < LONG_CHECK_BYTES {
             check_operations(&self.feed, &principal, request.operations)?
         } else {
@@ -89,11 +104,21 @@ impl FeedApi {
 
     async fn get(&self, request: GetRequest) -> Result<GetResponse, Refusal> {
         let name = TableName::new(request.database, request.table);
-        admit(&self.feed, &request.feed, request.principal, Action::Read, Object::Table(&name))?;
+        admit(
+            &self.feed,
+            &request.feed,
+            request.principal,
+            Action::Read,
+            Object::Table(&name),
+        )?;
         check_key(&request.key)?;
         let table = self.readable_table(&name)?;
         let key = request.key.clone();
-        let found = self.feed.reads.run(move |reader| reader.find_record(table, &key)).await?;
+        let found = self
+            .feed
+            .reads
+            .run(move |reader| reader.find_record(table, &key))
+            .await?;
         Ok(GetResponse {
             record: found.value.map(|record| Record {
                 key: request.key,
@@ -106,9 +131,19 @@ impl FeedApi {
 
     async fn count(&self, request: CountRequest) -> Result<CountResponse, Refusal> {
         let name = TableName::new(request.database, request.table);
-        admit(&self.feed, &request.feed, request.principal, Action::Read, Object::Table(&name))?;
+        admit(
+            &self.feed,
+            &request.feed,
+            request.principal,
+            Action::Read,
+            Object::Table(&name),
+        )?;
         let table = self.readable_table(&name)?;
-        let count = self.feed.reads.run(move |reader| reader.count_records(table)).await?;
+        let count = self
+            .feed
+            .reads
+            .run(move |reader| reader.count_records(table))
+            .await?;
         Ok(CountResponse {
             count: count.value,
             revision: count.revision.0,
@@ -116,7 +151,13 @@ impl FeedApi {
     }
 
     async fn get_catalog(&self, request: GetCatalogRequest) -> Result<GetCatalogResponse, Refusal> {
-        admit(&self.feed, &request.feed, request.principal, Action::Read, Object::Feed)?;
+        admit(
+            &self.feed,
+            &request.feed,
+            request.principal,
+            Action::Read,
+            Object::Feed,
+        )?;
         // The head first: the catalogue is published before it, so it has everything up to this head.
         let head = self.feed.ring.head();
         let catalog = self.feed.catalog();
@@ -127,21 +168,41 @@ impl FeedApi {
     }
 
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream, Refusal> {
-        admit(&self.feed, &request.feed, request.principal.clone(), Action::Read, Object::Feed)?;
+        admit(
+            &self.feed,
+            &request.feed,
+            request.principal.clone(),
+            Action::Read,
+            Object::Feed,
+        )?;
         WatchStream::open(Arc::clone(&self.feed), request).await
     }
 
     async fn read_log(&self, request: ReadLogRequest) -> Result<ReadLogResponse, Refusal> {
-        admit(&self.feed, &request.feed, request.principal, Action::Read, Object::Feed)?;
+        admit(
+            &self.feed,
+            &request.feed,
+            request.principal,
+            Action::Read,
+            Object::Feed,
+        )?;
         if request.targets.len() > TARGETS_MAX {
             return Err(invalid("targets", "there are more than 10000"));
         }
         if request.max_entries > PAGE_ENTRIES_MAX {
             return Err(invalid("max_entries", "it is above 10000"));
         }
-        let max_entries = if request.max_entries == 0 { PAGE_ENTRIES_DEFAULT } else { request.max_entries };
-        let targets = (!request.targets.is_empty())
-            .then(|| find_targets(&self.feed.catalog(), request.targets).into_iter().flatten().collect());
+        let max_entries = if request.max_entries == 0 {
+            PAGE_ENTRIES_DEFAULT
+        } else {
+            request.max_entries
+        };
+        let targets = (!request.targets.is_empty()).then(|| {
+            find_targets(&self.feed.catalog(), request.targets)
+                .into_iter()
+                .flatten()
+                .collect()
+        });
         let query = LogQuery {
             after: Revision(request.after_revision),
             until: until(request.until_revision),
@@ -167,13 +228,23 @@ impl FeedApi {
     }
 
     async fn latest_for(&self, request: LatestForRequest) -> Result<LatestForResponse, Refusal> {
-        admit(&self.feed, &request.feed, request.principal, Action::Read, Object::Feed)?;
+        admit(
+            &self.feed,
+            &request.feed,
+            request.principal,
+            Action::Read,
+            Object::Feed,
+        )?;
         if request.targets.len() > TARGETS_MAX {
             return Err(invalid("targets", "there are more than 10000"));
         }
         let targets = find_targets(&self.feed.catalog(), request.targets);
         let (after, until) = (Revision(request.after_revision), until(request.until_revision));
-        let latest = self.feed.reads.run(move |reader| reader.find_latest(&targets, after, until)).await?;
+        let latest = self
+            .feed
+            .reads
+            .run(move |reader| reader.find_latest(&targets, after, until))
+            .await?;
         Ok(LatestForResponse {
             revisions: latest.value.into_iter().map(|revision| revision.0).collect(),
             until_revision: latest.revision.0,
@@ -182,7 +253,9 @@ impl FeedApi {
 
     /// Returns the number of a table of the catalogue, or of one of the service's own.
     fn readable_table(&self, name: &TableName) -> Result<TableId, Refusal> {
-        let own = (*name == TableName::system_table()).then(|| self.feed.catalog().find_id(name)).flatten();
+        let own = (*name == TableName::system_table())
+            .then(|| self.feed.catalog().find_id(name))
+            .flatten();
         match own {
             Some(id) => Ok(id),
             None => Ok(self.feed.get_table(name)?.id),
@@ -216,7 +289,10 @@ fn check_operations(
     principal: &str,
     operations: Vec<OperationMessage>,
 ) -> Result<Vec<RecordOperation>, Refusal> {
-    operations.into_iter().map(|operation| check_operation(feed, principal, operation)).collect()
+    operations
+        .into_iter()
+        .map(|operation| check_operation(feed, principal, operation))
+        .collect()
 }
 
 fn check_operation(
@@ -228,7 +304,10 @@ fn check_operation(
     decide(principal, Action::Write, Object::Table(&name))?;
     check_key(&operation.key)?;
     let table = feed.get_table(&name)?;
-    let condition = match operation.precondition.and_then(|precondition| precondition.condition) {
+    let condition = match operation
+        .precondition
+        .and_then(|precondition| precondition.condition)
+    {
         None => Condition::None,
         Some(ConditionMessage::Exists(true)) => Condition::Exists,
         Some(ConditionMessage::Exists(false)) => Condition::Absent,
@@ -248,7 +327,12 @@ fn check_operation(
     })
 }
 
-fn check_put(feed: &Feed, table: Arc<CatalogTable>, key: &str, value: Bytes) -> Result<RecordAction, Refusal> {
+fn check_put(
+    feed: &Feed,
+    table: Arc<CatalogTable>,
+    key: &str,
+    value: Bytes,
+) -> Result<RecordAction, Refusal> {
     if value.len() > feed.limits.record_bytes {
         return Err(Refusal::TooLarge {
             what: "the record",
@@ -256,11 +340,7 @@ fn check_put(feed: &Feed, table: Arc<CatalogTable>, key: &str, value: Bytes) -> 
         });
     }
     let record = check_record(&table, key, &value)?;
-    Ok(RecordAction::Put {
-        value,
-        table,
-        record,
-    })
+    Ok(RecordAction::Put { value, table, record })
 }
 
 fn table_message(table: &CatalogTable) -> Table {
@@ -287,36 +367,57 @@ impl FeedService for FeedApi {
     type WatchStream = WatchStream;
 
     async fn commit(&self, request: Request<CommitRequest>) -> Result<Response<CommitResponse>, Status> {
-        FeedApi::commit(self, request.into_inner()).await.map(Response::new).map_err(status)
+        FeedApi::commit(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn get(&self, request: Request<GetRequest>) -> Result<Response<GetResponse>, Status> {
-        FeedApi::get(self, request.into_inner()).await.map(Response::new).map_err(status)
+        FeedApi::get(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn count(&self, request: Request<CountRequest>) -> Result<Response<CountResponse>, Status> {
-        FeedApi::count(self, request.into_inner()).await.map(Response::new).map_err(status)
+        FeedApi::count(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn get_catalog(
         &self,
         request: Request<GetCatalogRequest>,
     ) -> Result<Response<GetCatalogResponse>, Status> {
-        FeedApi::get_catalog(self, request.into_inner()).await.map(Response::new).map_err(status)
+        FeedApi::get_catalog(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<WatchStream>, Status> {
-        FeedApi::watch(self, request.into_inner()).await.map(Response::new).map_err(status)
+        FeedApi::watch(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn read_log(&self, request: Request<ReadLogRequest>) -> Result<Response<ReadLogResponse>, Status> {
-        FeedApi::read_log(self, request.into_inner()).await.map(Response::new).map_err(status)
+        FeedApi::read_log(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn latest_for(
         &self,
         request: Request<LatestForRequest>,
     ) -> Result<Response<LatestForResponse>, Status> {
-        FeedApi::latest_for(self, request.into_inner()).await.map(Response::new).map_err(status)
+        FeedApi::latest_for(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 }

@@ -7,6 +7,8 @@ mod feed;
 mod request;
 mod sessions;
 mod status;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::future::Future;
@@ -24,8 +26,9 @@ use tonic_health::ServingStatus;
 
 use crate::feed::Feed;
 
-/// The largest request: a commit of some records of the largest size.
-const REQUEST_LIMIT_BYTES: usize = 16 * 1024 * 1024;
+/// What tonic reads of a request. Above the limit of a commit, so that a commit that is somewhat too large is refused
+/// with its reason.
+const REQUEST_LIMIT_BYTES: usize = 4 * feed::COMMIT_LIMIT_BYTES;
 /// How often a quiet peer is asked whether it is there; with the time-out, a dead gateway loses its leases within 10 s.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,8 +53,12 @@ pub(crate) fn serve(
     let ended = feed.shutdown.clone();
     tasks.spawn(async move {
         loop {
-            let status =
-                if *is_writable.borrow_and_update() { ServingStatus::Serving } else { ServingStatus::NotServing };
+            let status = if *is_writable.borrow_and_update() {
+                ServingStatus::Serving
+            } else {
+                ServingStatus::NotServing
+            };
+            // The service itself ends when the committer has.
             for service in ["", "feed.v1.Feed", "feed.v1.Sessions"] {
                 health.set_service_status(service, status).await;
             }
@@ -62,10 +69,10 @@ pub(crate) fn serve(
         }
     });
 
-    let feed_server = FeedServer::new(feed::FeedApi::new(Arc::clone(&feed)))
-        .max_decoding_message_size(REQUEST_LIMIT_BYTES);
-    let sessions_server = SessionsServer::new(sessions::SessionsApi::new(feed))
-        .max_decoding_message_size(REQUEST_LIMIT_BYTES);
+    let feed_server =
+        FeedServer::new(feed::FeedApi::new(Arc::clone(&feed))).max_decoding_message_size(REQUEST_LIMIT_BYTES);
+    let sessions_server =
+        SessionsServer::new(sessions::SessionsApi::new(feed)).max_decoding_message_size(REQUEST_LIMIT_BYTES);
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))

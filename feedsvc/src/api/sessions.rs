@@ -21,7 +21,7 @@ use crate::commit::{SessionAnswer, SessionProposal};
 use crate::feed::Feed;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
-use crate::session::{SessionCommand, SessionRecord, StreamNeed, Subscription};
+use crate::session::{SessionCommand, SessionState, StreamNeed};
 
 /// Lengths of a session's id, in visible ASCII characters (session.proto).
 const ID_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
@@ -68,16 +68,20 @@ impl SessionsApi {
 
     async fn get_session(&self, request: GetSessionRequest) -> Result<GetSessionResponse, Refusal> {
         let principal = self.admit(&request.feed, request.principal, Action::Read)?;
-        let found = self.feed.reads.run(move |reader| reader.find_session(&request.session_id)).await?;
-        let (session, subscriptions) = found.value.ok_or(Refusal::UnknownSession)?;
-        if session.principal != principal {
+        let found = self
+            .feed
+            .reads
+            .run(move |reader| reader.find_session(&request.session_id))
+            .await?;
+        let session = found.value.ok_or(Refusal::UnknownSession)?;
+        if session.record.principal != principal {
             return Err(Refusal::ForeignSession);
         }
-        let owner = session.owner_instance.as_str();
+        let owner = session.record.owner_instance.as_str();
         let stream_live = !owner.is_empty() && self.feed.leases.is_live(owner);
         Ok(GetSessionResponse {
             stream_live,
-            session: Some(session_message(session, subscriptions)),
+            session: Some(session_message(session)),
             revision: found.revision.0,
         })
     }
@@ -91,7 +95,7 @@ impl SessionsApi {
         let answer = self.command(principal, request.session_id, command).await?;
         Ok(OpenStreamResponse {
             fence: answer.revision.0,
-            session: answer.session.map(|(session, subscriptions)| session_message(session, subscriptions)),
+            session: answer.session.map(session_message),
             oldest: self.feed.oldest().0,
         })
     }
@@ -114,7 +118,11 @@ impl SessionsApi {
         let command = SessionCommand::Subscribe {
             uri: request.uri,
             spelling: request.spelling,
-            stream: if request.require_stream { StreamNeed::Required } else { StreamNeed::NotRequired },
+            stream: if request.require_stream {
+                StreamNeed::Required
+            } else {
+                StreamNeed::NotRequired
+            },
             subscriptions_max: request.max_subscriptions,
         };
         let answer = self.command(principal, request.session_id, command).await?;
@@ -137,7 +145,9 @@ impl SessionsApi {
 
     async fn delete_session(&self, request: DeleteSessionRequest) -> Result<DeleteSessionResponse, Refusal> {
         let principal = self.admit(&request.feed, request.principal, Action::Write)?;
-        let answer = self.command(principal, request.session_id, SessionCommand::Delete).await?;
+        let answer = self
+            .command(principal, request.session_id, SessionCommand::Delete)
+            .await?;
         Ok(DeleteSessionResponse {
             revision: answer.revision.0,
         })
@@ -164,13 +174,27 @@ impl SessionsApi {
         id: String,
         command: SessionCommand,
     ) -> Result<SessionAnswer, Refusal> {
-        self.feed.pipeline.command_session(SessionProposal { principal, id, command }).await
+        self.feed
+            .pipeline
+            .command_session(SessionProposal {
+                principal,
+                id,
+                command,
+            })
+            .await
     }
 }
 
 fn check_id(id: &str) -> Result<(), Refusal> {
     let is_id = ID_LENGTHS.contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_id { Ok(()) } else { Err(invalid("session_id", "it has not 16 to 128 visible ASCII characters")) }
+    if is_id {
+        Ok(())
+    } else {
+        Err(invalid(
+            "session_id",
+            "it has not 16 to 128 visible ASCII characters",
+        ))
+    }
 }
 
 /// Checks that a text is there and not too long.
@@ -198,22 +222,26 @@ fn check_object(field: &'static str, text: &str) -> Result<(), Refusal> {
     Err(invalid(field, "it is no JSON object"))
 }
 
-fn session_message(session: SessionRecord, subscriptions: Vec<Subscription>) -> Session {
+fn session_message(session: SessionState) -> Session {
+    let SessionState {
+        record,
+        subscriptions,
+    } = session;
     let subscriptions = subscriptions.into_iter().map(|subscription| SubscriptionMessage {
         uri: subscription.uri,
         spelling: subscription.spelling,
         revision: subscription.revision.0,
     });
     Session {
-        id: session.id,
-        principal: session.principal,
-        protocol_version: session.protocol_version,
-        client_info: session.client_info,
-        client_capabilities: session.client_capabilities,
-        created_ms: session.created_ms,
-        last_active_ms: session.last_active_ms,
-        owner_instance: session.owner_instance,
-        fence: session.fence.0,
+        id: record.id,
+        principal: record.principal,
+        protocol_version: record.protocol_version,
+        client_info: record.client_info,
+        client_capabilities: record.client_capabilities,
+        created_ms: record.created_ms,
+        last_active_ms: record.last_active_ms,
+        owner_instance: record.owner_instance,
+        fence: record.fence.0,
         subscriptions: subscriptions.collect(),
     }
 }
@@ -224,55 +252,79 @@ impl SessionsService for SessionsApi {
         &self,
         request: Request<CreateSessionRequest>,
     ) -> Result<Response<CreateSessionResponse>, Status> {
-        SessionsApi::create_session(self, request.into_inner()).await.map(Response::new).map_err(status)
+        SessionsApi::create_session(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn get_session(
         &self,
         request: Request<GetSessionRequest>,
     ) -> Result<Response<GetSessionResponse>, Status> {
-        SessionsApi::get_session(self, request.into_inner()).await.map(Response::new).map_err(status)
+        SessionsApi::get_session(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn open_stream(
         &self,
         request: Request<OpenStreamRequest>,
     ) -> Result<Response<OpenStreamResponse>, Status> {
-        SessionsApi::open_stream(self, request.into_inner()).await.map(Response::new).map_err(status)
+        SessionsApi::open_stream(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn close_stream(
         &self,
         request: Request<CloseStreamRequest>,
     ) -> Result<Response<CloseStreamResponse>, Status> {
-        SessionsApi::close_stream(self, request.into_inner()).await.map(Response::new).map_err(status)
+        SessionsApi::close_stream(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn subscribe(
         &self,
         request: Request<SubscribeRequest>,
     ) -> Result<Response<SubscribeResponse>, Status> {
-        SessionsApi::subscribe(self, request.into_inner()).await.map(Response::new).map_err(status)
+        SessionsApi::subscribe(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn unsubscribe(
         &self,
         request: Request<UnsubscribeRequest>,
     ) -> Result<Response<UnsubscribeResponse>, Status> {
-        SessionsApi::unsubscribe(self, request.into_inner()).await.map(Response::new).map_err(status)
+        SessionsApi::unsubscribe(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn delete_session(
         &self,
         request: Request<DeleteSessionRequest>,
     ) -> Result<Response<DeleteSessionResponse>, Status> {
-        SessionsApi::delete_session(self, request.into_inner()).await.map(Response::new).map_err(status)
+        SessionsApi::delete_session(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn touch_sessions(
         &self,
         request: Request<TouchSessionsRequest>,
     ) -> Result<Response<TouchSessionsResponse>, Status> {
-        SessionsApi::touch_sessions(self, request.into_inner()).await.map(Response::new).map_err(status)
+        SessionsApi::touch_sessions(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 }

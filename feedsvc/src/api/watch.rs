@@ -58,7 +58,11 @@ impl WatchStream {
         if !request.after_hash.is_empty() && ChainHash::from_bytes(&request.after_hash).is_none() {
             return Err(invalid("after_hash", "it has not 32 bytes"));
         }
-        let start = if request.from_head { None } else { Some(Revision(request.after_revision)) };
+        let start = if request.from_head {
+            None
+        } else {
+            Some(Revision(request.after_revision))
+        };
         let (cursor, hash, head) = feed
             .reads
             .run(move |reader| {
@@ -78,7 +82,11 @@ impl WatchStream {
         let watch = Watch {
             bell: feed.ring.bell(),
             cursor,
-            values: if request.include_values { Values::Included } else { Values::LeftOut },
+            values: if request.include_values {
+                Values::Included
+            } else {
+                Values::LeftOut
+            },
             _lease: lease,
             feed,
         };
@@ -93,7 +101,9 @@ impl Stream for WatchStream {
     type Item = Result<EncodedWatchResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let State::Working(step) = &mut self.state else { return Poll::Ready(None) };
+        let State::Working(step) = &mut self.state else {
+            return Poll::Ready(None);
+        };
         let (watch, answer) = match step.as_mut().poll(context) {
             Poll::Ready(done) => done,
             Poll::Pending => return Poll::Pending,
@@ -186,7 +196,12 @@ impl Watch {
             let page = reader.read_log(&query)?;
             let hash = page.entries.last().map(|entry| entry.hash);
             let entries = page.entries.into_iter().map(|entry| encode(entry, values));
-            Ok((entries.collect::<Result<Vec<_>, _>>()?, page.progress, hash, page.bounds))
+            Ok((
+                entries.collect::<Result<Vec<_>, _>>()?,
+                page.progress,
+                hash,
+                page.bounds,
+            ))
         });
         let (entries, progress, hash, bounds) = read.await?;
         self.cursor = progress;
@@ -201,7 +216,9 @@ impl Watch {
             head: head.max(self.cursor).0,
             oldest: self.feed.oldest().0,
             store_id: self.feed.store_id.clone(),
-            progress_hash: hash.map(|hash| Bytes::copy_from_slice(hash.as_bytes())).unwrap_or_default(),
+            progress_hash: hash
+                .map(|hash| Bytes::copy_from_slice(hash.as_bytes()))
+                .unwrap_or_default(),
         }
     }
 }

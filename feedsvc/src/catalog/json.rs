@@ -205,7 +205,9 @@ impl Parser<'_> {
 
     /// Goes past an opening bracket and returns the depth that is left inside.
     fn enter(&mut self, depth_left: usize) -> Result<usize, JsonFault> {
-        let inside = depth_left.checked_sub(1).ok_or_else(|| self.fault("nested too deep"))?;
+        let inside = depth_left
+            .checked_sub(1)
+            .ok_or_else(|| self.fault("nested too deep"))?;
         self.position += 1;
         Ok(inside)
     }
@@ -242,7 +244,11 @@ impl Parser<'_> {
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.position += 1;
         }
-        if self.position == start { Err(self.fault("expected a digit")) } else { Ok(()) }
+        if self.position == start {
+            Err(self.fault("expected a digit"))
+        } else {
+            Ok(())
+        }
     }
 
     fn string(&mut self) -> Result<String, JsonFault> {
@@ -325,7 +331,11 @@ impl Parser<'_> {
     }
 
     fn expect(&mut self, byte: u8, problem: &'static str) -> Result<(), JsonFault> {
-        if self.skip_if(&[byte]) { Ok(()) } else { Err(self.fault(problem)) }
+        if self.skip_if(&[byte]) {
+            Ok(())
+        } else {
+            Err(self.fault(problem))
+        }
     }
 
     fn skip_if(&mut self, bytes: &[u8]) -> bool {
@@ -360,15 +370,32 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         let outcome = Json::parse(text.as_bytes()).map(|value| value.to_text());
-        assert_eq!(outcome.unwrap_or_else(|fault| fault.to_string()), expected, "{text}");
+        assert_eq!(
+            outcome.unwrap_or_else(|fault| fault.to_string()),
+            expected,
+            "{text}"
+        );
     }
 
     #[test]
     fn values_come_back_compact_and_with_their_digits() {
-        for number in ["1.0", "1e2", "1E+02", "-0", "-0.0", "9007199254740993", "18446744073709551615", "0.1", "1e400"] {
+        for number in [
+            "1.0",
+            "1e2",
+            "1E+02",
+            "-0",
+            "-0.0",
+            "9007199254740993",
+            "18446744073709551615",
+            "0.1",
+            "1e400",
+        ] {
             check(number, number);
         }
-        check(" { \"b\" : [ 1 , true , null ] , \"a\" : { } } ", r#"{"b":[1,true,null],"a":{}}"#);
+        check(
+            " { \"b\" : [ 1 , true , null ] , \"a\" : { } } ",
+            r#"{"b":[1,true,null],"a":{}}"#,
+        );
         check(r#"{"a":1,"b":2,"a":3}"#, r#"{"a":3,"b":2}"#);
         check(r#""\u00e9\ud83d\ude00\/\n\u0001""#, "\"é😀/\\n\\u0001\"");
     }
@@ -387,8 +414,14 @@ mod tests {
             ("\"a\nb\"", "control character in a string at byte 2"),
             (r#""\ud800""#, "unpaired surrogate in a string at byte 7"),
             (r#""\x""#, "unknown escape in a string at byte 2"),
-            (r#"{"$serde_json::private::Number":"1"}"#, "reserved attribute name at byte 1"),
-            (r#"{"\u0024serde_json::private::RawValue":"1"}"#, "reserved attribute name at byte 1"),
+            (
+                r#"{"$serde_json::private::Number":"1"}"#,
+                "reserved attribute name at byte 1",
+            ),
+            (
+                r#"{"\u0024serde_json::private::RawValue":"1"}"#,
+                "reserved attribute name at byte 1",
+            ),
         ] {
             check(text, fault);
         }

@@ -5,14 +5,15 @@
 
 pub(crate) mod json;
 mod model;
+mod problem;
 mod record;
 mod scalar;
 mod sdl;
 mod source;
 
 pub(crate) use model::{Catalog, CatalogTable, TableDefinition, TableId, TableName};
+pub use problem::SchemaError;
 pub(crate) use record::{RecordFault, ValidRecord, check_record};
-pub use sdl::SchemaError;
 pub use source::{SchemaReadError, SchemaSource};
 
 /// The database of the service's own tables; only the service itself writes it.

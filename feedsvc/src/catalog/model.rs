@@ -124,7 +124,10 @@ impl Attribute {
     }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
 fn is_false(value: &bool) -> bool {
     !*value
 }
@@ -221,7 +224,8 @@ impl Catalog {
     pub(crate) fn insert(&mut self, id: TableId, definition: TableDefinition) {
         let name = definition.name();
         self.ids.insert(name.clone(), id);
-        self.tables.insert(name.clone(), Arc::new(CatalogTable { id, name, definition }));
+        self.tables
+            .insert(name.clone(), Arc::new(CatalogTable { id, name, definition }));
     }
 
     /// Takes a table out; its number stays.
@@ -237,7 +241,10 @@ mod tests {
     #[test]
     fn a_type_is_written_as_the_schema_writes_it() {
         for text in ["ID!", "String", "[Int]", "[Int!]!", "[[Any]!]"] {
-            assert_eq!(AttributeType::try_from(text.to_owned()).unwrap().to_string(), text);
+            assert_eq!(
+                AttributeType::try_from(text.to_owned()).unwrap().to_string(),
+                text
+            );
         }
         for text in ["", "!", "Foo", "[Int", "Int]", "Int!!"] {
             assert!(AttributeType::try_from(text.to_owned()).is_err(), "{text}");

@@ -18,7 +18,11 @@ struct Place<'a>(&'a str);
 
 impl std::fmt::Display for Place<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(formatter, "attribute `{}` is ", self.0) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(formatter, "attribute `{}` is ", self.0)
+        }
     }
 }
 
@@ -31,7 +35,11 @@ impl ValidRecord {
     ///
     /// `before` is the record that is replaced; it keeps its creation time.
     pub(crate) fn stamped(&self, table: &CatalogTable, before: Option<&[u8]>, now: &str) -> String {
-        let stamped = table.definition.attributes.iter().filter(|attribute| attribute.is_stamped());
+        let stamped = table
+            .definition
+            .attributes
+            .iter()
+            .filter(|attribute| attribute.is_stamped());
         let mut stamped = stamped.peekable();
         if stamped.peek().is_none() {
             return object_to_text(&self.0);
@@ -56,7 +64,11 @@ impl ValidRecord {
 ///
 /// # Errors
 /// The value is no JSON object, or the key or an attribute does not fit the table.
-pub(crate) fn check_record(table: &CatalogTable, key: &str, value: &[u8]) -> Result<ValidRecord, RecordFault> {
+pub(crate) fn check_record(
+    table: &CatalogTable,
+    key: &str,
+    value: &[u8],
+) -> Result<ValidRecord, RecordFault> {
     let fault = |attribute: &str, found: String, allowed: String| RecordFault {
         table: table.name.clone(),
         attribute: attribute.to_owned(),
@@ -66,14 +78,28 @@ pub(crate) fn check_record(table: &CatalogTable, key: &str, value: &[u8]) -> Res
     let object = match Json::parse(value) {
         Ok(Json::Object(object)) => object,
         Ok(other) => return Err(fault("", other.describe(), "a JSON object".to_owned())),
-        Err(problem) => return Err(fault("", format!("not valid JSON: {problem}"), "a JSON object".to_owned())),
+        Err(problem) => {
+            return Err(fault(
+                "",
+                format!("not valid JSON: {problem}"),
+                "a JSON object".to_owned(),
+            ));
+        }
     };
     let Some((primary_key, key_scalar)) = table.definition.find_primary_key() else {
-        return Err(fault("", "a table without primary key".to_owned(), "nothing".to_owned()));
+        return Err(fault(
+            "",
+            "a table without primary key".to_owned(),
+            "nothing".to_owned(),
+        ));
     };
     let Some(key_value) = key_scalar.value_of_key(key) else {
         let found = Json::String(key.to_owned()).describe();
-        return Err(fault(&primary_key.name, found, format!("{}, in its shortest form", key_scalar.allowed())));
+        return Err(fault(
+            &primary_key.name,
+            found,
+            format!("{}, in its shortest form", key_scalar.allowed()),
+        ));
     };
 
     let mut record = JsonObject::with_capacity(object.len() + 1);
@@ -90,16 +116,28 @@ pub(crate) fn check_record(table: &CatalogTable, key: &str, value: &[u8]) -> Res
                 };
                 if !is_key {
                     let allowed = Json::String(key.to_owned()).to_text();
-                    return Err(fault(&name, value.describe(), format!("the record's key {allowed}")));
+                    return Err(fault(
+                        &name,
+                        value.describe(),
+                        format!("the record's key {allowed}"),
+                    ));
                 }
             }
             Some(attribute) => check_value(&attribute.attribute_type, &name, &value)
                 .map_err(|(place, found, allowed)| fault(&place, found, allowed))?,
             None if table.definition.open => {}
             None => {
-                let names: Vec<&str> =
-                    table.definition.attributes.iter().map(|attribute| attribute.name.as_str()).collect();
-                return Err(fault(&name, "not declared".to_owned(), format!("one of {}", names.join(", "))));
+                let names: Vec<&str> = table
+                    .definition
+                    .attributes
+                    .iter()
+                    .map(|attribute| attribute.name.as_str())
+                    .collect();
+                return Err(fault(
+                    &name,
+                    "not declared".to_owned(),
+                    format!("one of {}", names.join(", ")),
+                ));
             }
         }
         record.insert(name, value);
@@ -110,7 +148,11 @@ pub(crate) fn check_record(table: &CatalogTable, key: &str, value: &[u8]) -> Res
             && !attribute.is_stamped()
             && !record.contains_key(&attribute.name);
         if is_missing {
-            return Err(fault(&attribute.name, "missing".to_owned(), attribute.attribute_type.to_string()));
+            return Err(fault(
+                &attribute.name,
+                "missing".to_owned(),
+                attribute.attribute_type.to_string(),
+            ));
         }
     }
     Ok(ValidRecord(record))
@@ -120,7 +162,13 @@ pub(crate) fn check_record(table: &CatalogTable, key: &str, value: &[u8]) -> Res
 type ValueFault = (String, String, String);
 
 fn check_value(attribute_type: &AttributeType, place: &str, value: &Json) -> Result<(), ValueFault> {
-    let fault = |allowed: &str| Err((place.to_owned(), value.describe(), format!("{allowed} ({attribute_type})")));
+    let fault = |allowed: &str| {
+        Err((
+            place.to_owned(),
+            value.describe(),
+            format!("{allowed} ({attribute_type})"),
+        ))
+    };
     match (&attribute_type.shape, value) {
         (_, Json::Null) if attribute_type.is_nullable => Ok(()),
         (Shape::Scalar(scalar), Json::Null) => fault(scalar.allowed()),
@@ -181,8 +229,18 @@ mod tests {
             r#"{"name":"x","price":1.0,"made":"2000-01-01","tags":[]}"#,
             r#"{"id":"a/b","name":"x","price":1.0,"tags":[],"made":"NOW","changed":"NOW"}"#,
         );
-        check("Loose", "7", r#"{"more":{"a":1e2},"size":null}"#, r#"{"number":7,"more":{"a":1e2},"size":null}"#);
-        check("Loose", "7", r#"{"size":1,"size":2,"number":7}"#, r#"{"size":2,"number":7}"#);
+        check(
+            "Loose",
+            "7",
+            r#"{"more":{"a":1e2},"size":null}"#,
+            r#"{"number":7,"more":{"a":1e2},"size":null}"#,
+        );
+        check(
+            "Loose",
+            "7",
+            r#"{"size":1,"size":2,"number":7}"#,
+            r#"{"size":2,"number":7}"#,
+        );
     }
 
     #[test]
@@ -199,17 +257,72 @@ mod tests {
     #[test]
     fn what_breaks_the_schema_is_named() {
         for (table_name, key, value, expected) in [
-            ("Product", "1", "[]", "data.Product: an array; allowed is a JSON object"),
-            ("Product", "1", "{", "data.Product: not valid JSON: expected an attribute name at byte 1; allowed is a JSON object"),
-            ("Product", "1", r#"{"id":"2","name":"x"}"#, r#"data.Product: attribute `id` is the string "2"; allowed is the record's key "1""#),
-            ("Product", "1", "{}", "data.Product: attribute `name` is missing; allowed is String!"),
-            ("Product", "1", r#"{"name":null}"#, "data.Product: attribute `name` is null; allowed is a string (String!)"),
-            ("Product", "1", r#"{"name":"x","price":1e400}"#, "data.Product: attribute `price` is the number 1e400; allowed is a finite number (Float)"),
-            ("Product", "1", r#"{"name":"x","tags":["a",null]}"#, "data.Product: attribute `tags[1]` is null; allowed is a string (String!)"),
-            ("Product", "1", r#"{"name":"x","colour":1}"#, "data.Product: attribute `colour` is not declared; allowed is one of id, name, price, stock, tags, made, changed"),
-            ("Loose", "07", "{}", r#"data.Loose: attribute `number` is the string "07"; allowed is an integer from -9223372036854775808 to 9223372036854775807, in its shortest form"#),
-            ("Loose", "7", r#"{"number":"7"}"#, r#"data.Loose: attribute `number` is the string "7"; allowed is the record's key "7""#),
-            ("Loose", "7", r#"{"size":2147483648}"#, "data.Loose: attribute `size` is the number 2147483648; allowed is an integer from -2147483648 to 2147483647 (Int)"),
+            (
+                "Product",
+                "1",
+                "[]",
+                "data.Product: an array; allowed is a JSON object",
+            ),
+            (
+                "Product",
+                "1",
+                "{",
+                "data.Product: not valid JSON: expected an attribute name at byte 1; allowed is a JSON object",
+            ),
+            (
+                "Product",
+                "1",
+                r#"{"id":"2","name":"x"}"#,
+                r#"data.Product: attribute `id` is the string "2"; allowed is the record's key "1""#,
+            ),
+            (
+                "Product",
+                "1",
+                "{}",
+                "data.Product: attribute `name` is missing; allowed is String!",
+            ),
+            (
+                "Product",
+                "1",
+                r#"{"name":null}"#,
+                "data.Product: attribute `name` is null; allowed is a string (String!)",
+            ),
+            (
+                "Product",
+                "1",
+                r#"{"name":"x","price":1e400}"#,
+                "data.Product: attribute `price` is the number 1e400; allowed is a finite number (Float)",
+            ),
+            (
+                "Product",
+                "1",
+                r#"{"name":"x","tags":["a",null]}"#,
+                "data.Product: attribute `tags[1]` is null; allowed is a string (String!)",
+            ),
+            (
+                "Product",
+                "1",
+                r#"{"name":"x","colour":1}"#,
+                "data.Product: attribute `colour` is not declared; allowed is one of id, name, price, stock, tags, made, changed",
+            ),
+            (
+                "Loose",
+                "07",
+                "{}",
+                r#"data.Loose: attribute `number` is the string "07"; allowed is an integer from -9223372036854775808 to 9223372036854775807, in its shortest form"#,
+            ),
+            (
+                "Loose",
+                "7",
+                r#"{"number":"7"}"#,
+                r#"data.Loose: attribute `number` is the string "7"; allowed is the record's key "7""#,
+            ),
+            (
+                "Loose",
+                "7",
+                r#"{"size":2147483648}"#,
+                "data.Loose: attribute `size` is the number 2147483648; allowed is an integer from -2147483648 to 2147483647 (Int)",
+            ),
         ] {
             check(table_name, key, value, expected);
         }

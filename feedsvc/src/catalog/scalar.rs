@@ -110,9 +110,15 @@ impl Scalar {
     pub(crate) fn value_of_key(self, key: &str) -> Option<Json> {
         let number = || Json::Number(key.to_owned());
         match self {
-            Scalar::Int => is_canonical_integer(key).then(number).filter(|value| self.takes(value)),
-            Scalar::Long => is_canonical_integer(key).then(number).filter(|value| self.takes(value)),
-            Scalar::BigInt => is_canonical_integer(key).then(number).filter(|value| self.takes(value)),
+            Scalar::Int => is_canonical_integer(key)
+                .then(number)
+                .filter(|value| self.takes(value)),
+            Scalar::Long => is_canonical_integer(key)
+                .then(number)
+                .filter(|value| self.takes(value)),
+            Scalar::BigInt => is_canonical_integer(key)
+                .then(number)
+                .filter(|value| self.takes(value)),
             Scalar::Id | Scalar::String => Some(Json::String(key.to_owned())),
             Scalar::Float | Scalar::Boolean | Scalar::Date | Scalar::Bytes | Scalar::Any => None,
         }
@@ -155,7 +161,9 @@ fn is_rfc3339(text: &str) -> bool {
     if has_shape(bytes, DATE_SHAPE) {
         return text.parse::<jiff::civil::Date>().is_ok();
     }
-    let Some((time, rest)) = bytes.split_at_checked(TIME_SHAPE.len()) else { return false };
+    let Some((time, rest)) = bytes.split_at_checked(TIME_SHAPE.len()) else {
+        return false;
+    };
     let offset = match rest.strip_prefix(b".") {
         Some(fraction) => {
             let digits = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -166,7 +174,8 @@ fn is_rfc3339(text: &str) -> bool {
         }
         None => rest,
     };
-    let has_offset = matches!(offset, b"Z" | b"z") || has_shape(offset, b"+00:00") || has_shape(offset, b"-00:00");
+    let has_offset =
+        matches!(offset, b"Z" | b"z") || has_shape(offset, b"+00:00") || has_shape(offset, b"-00:00");
     has_shape(time, TIME_SHAPE) && has_offset && text.parse::<jiff::Timestamp>().is_ok()
 }
 
@@ -198,26 +207,67 @@ mod tests {
     fn each_scalar_takes_what_it_can_hold() {
         check(Scalar::Id, &[r#""a""#, "7"], &["1.5", "true", "[]"]);
         check(Scalar::String, &[r#""""#], &["7", "{}"]);
-        check(Scalar::Int, &["0", "-0", "2147483647", "-2147483648"], &["2147483648", "1.0", "1e2", r#""1""#]);
-        check(Scalar::Long, &["9223372036854775807", "9007199254740993"], &["9223372036854775808", "1.0"]);
-        check(Scalar::BigInt, &["18446744073709551615", &"9".repeat(1000)], &[&"9".repeat(1001), "1.0", "1e2"]);
-        check(Scalar::Float, &["0.1", "1e308", "-0", "18446744073709551615"], &["1e400", "-1e400", r#""1""#]);
+        check(
+            Scalar::Int,
+            &["0", "-0", "2147483647", "-2147483648"],
+            &["2147483648", "1.0", "1e2", r#""1""#],
+        );
+        check(
+            Scalar::Long,
+            &["9223372036854775807", "9007199254740993"],
+            &["9223372036854775808", "1.0"],
+        );
+        check(
+            Scalar::BigInt,
+            &["18446744073709551615", &"9".repeat(1000)],
+            &[&"9".repeat(1001), "1.0", "1e2"],
+        );
+        check(
+            Scalar::Float,
+            &["0.1", "1e308", "-0", "18446744073709551615"],
+            &["1e400", "-1e400", r#""1""#],
+        );
         check(Scalar::Boolean, &["true", "false"], &["0", r#""true""#]);
         check(
             Scalar::Date,
-            &["1700000000000", r#""2024-02-29""#, r#""2024-02-29T12:00:00Z""#, r#""2024-02-29t12:00:00.123+01:00""#],
-            &[r#""2023-02-29""#, r#""2024-02-29T12:00:00""#, r#""20240229T120000Z""#, r#""2024-02-29T25:00:00Z""#],
+            &[
+                "1700000000000",
+                r#""2024-02-29""#,
+                r#""2024-02-29T12:00:00Z""#,
+                r#""2024-02-29t12:00:00.123+01:00""#,
+            ],
+            &[
+                r#""2023-02-29""#,
+                r#""2024-02-29T12:00:00""#,
+                r#""20240229T120000Z""#,
+                r#""2024-02-29T25:00:00Z""#,
+            ],
         );
-        check(Scalar::Bytes, &[r#""""#, r#""AAE=""#, r#""AAE""#], &[r#""A""#, r#""a b""#, "1"]);
+        check(
+            Scalar::Bytes,
+            &[r#""""#, r#""AAE=""#, r#""AAE""#],
+            &[r#""A""#, r#""a b""#, "1"],
+        );
         check(Scalar::Any, &["1e400", "{}", "[]", "\"\""], &[]);
     }
 
     #[test]
     fn an_integer_key_has_one_text_form() {
-        for (key, is_key) in [("0", true), ("-7", true), ("007", false), ("-0", false), ("", false), ("-", false), ("x", false)] {
+        for (key, is_key) in [
+            ("0", true),
+            ("-7", true),
+            ("007", false),
+            ("-0", false),
+            ("", false),
+            ("-", false),
+            ("x", false),
+        ] {
             assert_eq!(Scalar::Int.value_of_key(key).is_some(), is_key, "{key}");
         }
         assert!(Scalar::Int.value_of_key("2147483648").is_none());
-        assert_eq!(Scalar::Id.value_of_key("007"), Some(Json::String("007".to_owned())));
+        assert_eq!(
+            Scalar::Id.value_of_key("007"),
+            Some(Json::String("007".to_owned()))
+        );
     }
 }

@@ -13,7 +13,6 @@
 //! ```
 
 use std::collections::HashMap;
-use std::fmt;
 
 use apollo_compiler::Node;
 use apollo_compiler::ast::{
@@ -23,6 +22,7 @@ use apollo_compiler::parser::{SourceMap, SourceSpan};
 
 use super::SYSTEM_DATABASE;
 use super::model::{Attribute, AttributeType, Shape, TableDefinition, TableName};
+use super::problem::{SchemaError, SchemaProblem};
 use super::scalar::Scalar;
 
 /// How deep a schema document may nest; far above any that people write.
@@ -32,58 +32,16 @@ const TOKEN_LIMIT: usize = 1_000_000;
 /// The database of a table that names none.
 const DEFAULT_DATABASE: &str = "data";
 /// First segments of paths that the gateway serves itself (BEHAVIOUR 1.2, 1.5).
-const RESERVED_PATHS: &[&str] = &["mcp", "sse", "messages", "openapi.json", ".well-known", "operations"];
+const RESERVED_PATHS: &[&str] = &[
+    "mcp",
+    "sse",
+    "messages",
+    "openapi.json",
+    ".well-known",
+    "operations",
+];
 /// The longest path of a table, in bytes.
 const PATH_LIMIT_BYTES: usize = 200;
-
-/// All errors of a schema.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot use the schema: {} found; correct the places below\n{}", Count(.problems.len()), Lines(.problems))]
-pub struct SchemaError {
-    problems: Vec<SchemaProblem>,
-}
-
-/// One error of a schema, with its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct SchemaProblem {
-    file: String,
-    /// 1-based.
-    line: usize,
-    /// 1-based, in characters.
-    column: usize,
-    message: String,
-}
-
-impl fmt::Display for SchemaProblem {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)
-    }
-}
-
-struct Count(usize);
-
-impl fmt::Display for Count {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            1 => formatter.write_str("1 error"),
-            count => write!(formatter, "{count} errors"),
-        }
-    }
-}
-
-struct Lines<'a>(&'a [SchemaProblem]);
-
-impl fmt::Display for Lines<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.0.iter().enumerate() {
-            if index > 0 {
-                formatter.write_str("\n")?;
-            }
-            write!(formatter, "  {problem}")?;
-        }
-        Ok(())
-    }
-}
 
 /// Reads the tables of documents, each with the name of its file, sorted by database and name.
 ///
@@ -98,9 +56,7 @@ pub(crate) fn parse_documents(documents: &[(String, String)]) -> Result<Vec<Tabl
         reader.tables.sort_by_key(TableDefinition::name);
         return Ok(reader.tables);
     }
-    Err(SchemaError {
-        problems: reader.problems,
-    })
+    Err(SchemaError::new(reader.problems))
 }
 
 #[derive(Default)]
@@ -151,18 +107,22 @@ impl Reader {
             file,
             sources: &document.sources,
         };
+        let first_problem = self.problems.len();
         for definition in &document.definitions {
             match definition {
                 Definition::ObjectTypeDefinition(object) => self.read_table(&source, object),
                 // Editors want scalars and directives to be declared; the known ones may be.
                 Definition::ScalarTypeDefinition(scalar) if Scalar::find(&scalar.name).is_some() => {}
-                Definition::DirectiveDefinition(directive) if KNOWN_DIRECTIVES.contains(&directive.name.as_str()) => {}
+                Definition::DirectiveDefinition(directive)
+                    if KNOWN_DIRECTIVES.contains(&directive.name.as_str()) => {}
                 other => {
                     let message = "only types with @table can stand in a schema".to_owned();
                     self.report(&source, other.location(), message);
                 }
             }
         }
+        // In the order in which a reader goes through the file.
+        self.problems[first_problem..].sort_by_key(|problem| (problem.line, problem.column));
     }
 
     fn read_table(&mut self, source: &Source<'_>, object: &Node<ObjectTypeDefinition>) {
@@ -201,7 +161,11 @@ impl Reader {
             self.report(source, span, format!("type `{}` has no @table", object.name));
         }
         if let Some(interface) = object.implements_interfaces.first() {
-            self.report(source, interface.location(), "a table implements no interface".to_owned());
+            self.report(
+                source,
+                interface.location(),
+                "a table implements no interface".to_owned(),
+            );
         }
         let attributes = self.read_attributes(source, object);
         let definition = TableDefinition {
@@ -222,7 +186,11 @@ impl Reader {
         }
     }
 
-    fn read_attributes(&mut self, source: &Source<'_>, object: &Node<ObjectTypeDefinition>) -> Vec<Attribute> {
+    fn read_attributes(
+        &mut self,
+        source: &Source<'_>,
+        object: &Node<ObjectTypeDefinition>,
+    ) -> Vec<Attribute> {
         let mut attributes: Vec<Attribute> = Vec::new();
         let mut has_primary_key = false;
         for field in &object.fields {
@@ -233,7 +201,11 @@ impl Reader {
             }
             let is_primary_key = field.directives.get("primaryKey").is_some();
             if is_primary_key && has_primary_key {
-                self.report(source, field.name.location(), "a table has one @primaryKey only".to_owned());
+                self.report(
+                    source,
+                    field.name.location(),
+                    "a table has one @primaryKey only".to_owned(),
+                );
             }
             has_primary_key |= is_primary_key;
             attributes.extend(attribute);
@@ -247,7 +219,11 @@ impl Reader {
 
     fn read_attribute(&mut self, source: &Source<'_>, field: &Node<FieldDefinition>) -> Option<Attribute> {
         if let Some(argument) = field.arguments.first() {
-            self.report(source, argument.location(), "an attribute has no arguments".to_owned());
+            self.report(
+                source,
+                argument.location(),
+                "an attribute has no arguments".to_owned(),
+            );
         }
         let (mut primary_key, mut created_time, mut updated_time) = (false, false, false);
         for directive in self.distinct(source, &field.directives) {
@@ -278,10 +254,13 @@ impl Reader {
             Shape::List(_) => None,
         };
         if primary_key && !scalar.is_some_and(Scalar::is_key) {
-            let message = format!("a primary key cannot be {attribute_type}; use ID, String, Int, Long or BigInt");
+            let message =
+                format!("a primary key cannot be {attribute_type}; use ID, String, Int, Long or BigInt");
             self.report(source, span, message);
         }
-        if (created_time || updated_time) && !matches!(scalar, Some(Scalar::Date | Scalar::String | Scalar::Any)) {
+        if (created_time || updated_time)
+            && !matches!(scalar, Some(Scalar::Date | Scalar::String | Scalar::Any))
+        {
             let message = format!("a time that the service fills in cannot be {attribute_type}; use Date");
             self.report(source, span, message);
         }
@@ -300,11 +279,19 @@ impl Reader {
     }
 
     /// Returns the directives without repetitions, which are reported.
-    fn distinct<'d>(&mut self, source: &Source<'_>, directives: &'d DirectiveList) -> Vec<&'d Node<Directive>> {
+    fn distinct<'d>(
+        &mut self,
+        source: &Source<'_>,
+        directives: &'d DirectiveList,
+    ) -> Vec<&'d Node<Directive>> {
         let mut distinct: Vec<&Node<Directive>> = Vec::new();
         for directive in directives.iter() {
             if distinct.iter().any(|other| other.name == directive.name) {
-                self.report(source, directive.location(), format!("@{} stands here twice", directive.name));
+                self.report(
+                    source,
+                    directive.location(),
+                    format!("@{} stands here twice", directive.name),
+                );
             } else {
                 distinct.push(directive);
             }
@@ -323,11 +310,19 @@ impl Reader {
         for argument in &directive.arguments {
             let name = argument.name.as_str();
             if !known.contains(&name) {
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                let known = if known.is_empty() {
+                    "none".to_owned()
+                } else {
+                    known.join(", ")
+                };
                 let message = format!("@{} has no argument `{name}`; known: {known}", directive.name);
                 self.report(source, argument.location(), message);
             } else if arguments.insert(name, &argument.value).is_some() {
-                self.report(source, argument.location(), format!("argument `{name}` stands here twice"));
+                self.report(
+                    source,
+                    argument.location(),
+                    format!("argument `{name}` stands here twice"),
+                );
             }
         }
         arguments
@@ -356,9 +351,15 @@ impl Reader {
     fn check_database(&mut self, source: &Source<'_>, value: &Node<Value>, database: &str) {
         let is_name = !database.is_empty()
             && database.len() <= 64
-            && database.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+            && database
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
         if database == SYSTEM_DATABASE {
-            self.report(source, value.location(), format!("database `{database}` is the service's own"));
+            self.report(
+                source,
+                value.location(),
+                format!("database `{database}` is the service's own"),
+            );
         } else if !is_name {
             let message = format!("`{database}` is no database name; use 1 to 64 letters, digits, _ and -");
             self.report(source, value.location(), message);
@@ -368,9 +369,9 @@ impl Reader {
     fn check_path(&mut self, source: &Source<'_>, span: Option<SourceSpan>, path: &str) {
         let is_plain = |character: char| character.is_alphanumeric() || "_-.~".contains(character);
         let is_path = path.len() <= PATH_LIMIT_BYTES
-            && path.split('/').all(|segment| {
-                !matches!(segment, "" | "." | "..") && segment.chars().all(is_plain)
-            });
+            && path
+                .split('/')
+                .all(|segment| !matches!(segment, "" | "." | "..") && segment.chars().all(is_plain));
         if !is_path {
             let message = format!(
                 "`{path}` is no path; use segments of letters, digits, _, -, . and ~ with / between them, \
@@ -380,16 +381,33 @@ impl Reader {
         }
         let first_segment = path.split('/').next().unwrap_or_default();
         if RESERVED_PATHS.contains(&first_segment) {
-            self.report(source, span, format!("path `{path}` is reserved; choose another with @export(name: …)"));
+            self.report(
+                source,
+                span,
+                format!("path `{path}` is reserved; choose another with @export(name: …)"),
+            );
         }
         let place = self.first_of(source, span);
         if let Some(first) = self.paths.insert(path.to_owned(), place) {
-            self.report(source, span, format!("path `{path}` is exported twice, first at {first}"));
+            self.report(
+                source,
+                span,
+                format!("path `{path}` is exported twice, first at {first}"),
+            );
         }
     }
 
-    fn unknown_directive(&mut self, source: &Source<'_>, directive: &Node<Directive>, place: &str, known: &str) {
-        let message = format!("unknown directive @{} on {place}; known are {known}", directive.name);
+    fn unknown_directive(
+        &mut self,
+        source: &Source<'_>,
+        directive: &Node<Directive>,
+        place: &str,
+        known: &str,
+    ) {
+        let message = format!(
+            "unknown directive @{} on {place}; known are {known}",
+            directive.name
+        );
         self.report(source, directive.location(), message);
     }
 
@@ -463,7 +481,10 @@ mod tests {
                 r#"{"name":"tags","type":"[String!]!"}]}]"#
             )
         );
-        assert_eq!(serde_json::from_str::<Vec<super::TableDefinition>>(&text).unwrap(), tables);
+        assert_eq!(
+            serde_json::from_str::<Vec<super::TableDefinition>>(&text).unwrap(),
+            tables
+        );
     }
 
     #[test]
@@ -480,18 +501,17 @@ type F @table(database: \"system\") { id: ID @primaryKey id: ID }
             errors(sdl),
             "\
 cannot use the schema: 11 errors found; correct the places below
+  a.graphql:1:6: type `A` has no attribute with @primaryKey
   a.graphql:1:15: @table has no argument `size`; known: database, open
   a.graphql:1:38: path `mcp` is reserved; choose another with @export(name: …)
-  a.graphql:1:6: type `A` has no attribute with @primaryKey
   a.graphql:2:40: unknown type `Foo`; known are ID, String, Int, Long, BigInt, Float, Boolean, Date, Bytes, Any
   a.graphql:3:29: path `x` is exported twice, first at a.graphql:2:29
-  a.graphql:3:58: unknown directive @indexed on an attribute; known are @primaryKey, @createdTime, @updatedTime
   a.graphql:3:36: a primary key cannot be Float; use ID, String, Int, Long or BigInt
+  a.graphql:3:58: unknown directive @indexed on an attribute; known are @primaryKey, @createdTime, @updatedTime
   a.graphql:4:6: type `D` has no @table
   a.graphql:5:1: only types with @table can stand in a schema
   a.graphql:6:25: database `system` is the service's own
-  a.graphql:6:57: attribute `id` is declared twice"
-                
+  a.graphql:6:56: attribute `id` is declared twice"
         );
     }
 
@@ -503,6 +523,9 @@ cannot use the schema: 11 errors found; correct the places below
         ];
         let text = parse_documents(&documents).unwrap_err().to_string();
         assert!(text.contains("a.graphql:1:"), "{text}");
-        assert!(text.contains("b.graphql:1:6: type `B` has no attribute with @primaryKey"), "{text}");
+        assert!(
+            text.contains("b.graphql:1:6: type `B` has no attribute with @primaryKey"),
+            "{text}"
+        );
     }
 }

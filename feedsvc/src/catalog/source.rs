@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::model::TableDefinition;
-use super::sdl::{SchemaError, parse_documents};
+use super::problem::SchemaError;
+use super::sdl::parse_documents;
 
 /// Where the service takes its tables from.
 #[derive(Clone, Debug)]
@@ -70,7 +71,9 @@ fn read_documents(path: &Path) -> Result<Vec<(String, String)>, SchemaReadError>
         }
         files.sort();
         if files.is_empty() {
-            return Err(SchemaReadError::Empty { path: path.to_owned() });
+            return Err(SchemaReadError::Empty {
+                path: path.to_owned(),
+            });
         }
     } else {
         files.push(path.to_owned());

@@ -85,7 +85,10 @@ impl Committer {
                 Durability::Lost
             }
         };
-        let was_writable = self.parts.is_writable.send_replace(durability == Durability::Durable);
+        let was_writable = self
+            .parts
+            .is_writable
+            .send_replace(durability == Durability::Durable);
         if !was_writable && durability == Durability::Durable {
             info!("the store can be written");
         }
@@ -111,7 +114,12 @@ impl Committer {
         let mut draft = Draft::new(transaction, head, Arc::clone(&self.parts.catalog.borrow()));
         let mut group = group.into_iter();
         while let Some(proposal) = group.next() {
-            match run(&mut draft, proposal, &self.parts.leases, self.parts.clock.now_ms()) {
+            match run(
+                &mut draft,
+                proposal,
+                &self.parts.leases,
+                self.parts.clock.now_ms(),
+            ) {
                 Ok(answer) => answers.push(answer),
                 Err((error, answer)) => {
                     answers.push(answer);

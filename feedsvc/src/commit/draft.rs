@@ -50,7 +50,11 @@ pub(super) struct Committed {
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(transaction: Box<dyn Transaction + 'a>, head: FeedHead, catalog: Arc<Catalog>) -> Draft<'a> {
+    pub(super) fn new(
+        transaction: Box<dyn Transaction + 'a>,
+        head: FeedHead,
+        catalog: Arc<Catalog>,
+    ) -> Draft<'a> {
         Draft {
             transaction,
             catalog,

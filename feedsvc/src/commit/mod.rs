@@ -8,6 +8,8 @@
 
 mod committer;
 mod draft;
+#[cfg(test)]
+mod failing;
 mod pipeline;
 mod proposal;
 mod records;

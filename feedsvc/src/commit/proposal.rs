@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::catalog::{CatalogTable, TableDefinition, TableName, ValidRecord};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
-use crate::session::{SessionCommand, SessionRecord, Subscription};
+use crate::session::{SessionCommand, SessionState};
 
 /// Where the outcome of a proposal goes, once it is durable.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -116,5 +116,5 @@ pub(crate) struct SessionAnswer {
     /// Whether the command changed something.
     pub(crate) has_changed: bool,
     /// The record right after an open.
-    pub(crate) session: Option<(SessionRecord, Vec<Subscription>)>,
+    pub(crate) session: Option<SessionState>,
 }

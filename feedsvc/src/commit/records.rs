@@ -19,7 +19,11 @@ use crate::store::{KeptAnswer, StoreError, StoredRecord, Subject};
 const REQUEST_KEY_LIFETIME_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// Applies a commit, or gives the answer that it got before.
-pub(super) fn run(draft: &mut Draft<'_>, commit: &RecordCommit, now_ms: i64) -> Result<CommitResponse, NotApplied> {
+pub(super) fn run(
+    draft: &mut Draft<'_>,
+    commit: &RecordCommit,
+    now_ms: i64,
+) -> Result<CommitResponse, NotApplied> {
     let commit_time_ms = draft.commit_time_ms(now_ms);
     let expired_ms = commit_time_ms - REQUEST_KEY_LIFETIME_MS;
     if let Some(answer) = find_earlier_answer(draft, commit, expired_ms)? {
@@ -41,7 +45,9 @@ pub(super) fn run(draft: &mut Draft<'_>, commit: &RecordCommit, now_ms: i64) -> 
             made_ms: commit_time_ms,
             answer: answer.encode_to_vec(),
         };
-        draft.transaction.keep_answer(&commit.principal, &request.key, &kept, expired_ms)?;
+        draft
+            .transaction
+            .keep_answer(&commit.principal, &request.key, &kept, expired_ms)?;
         draft.mark_dirty();
     }
     Ok(answer)
@@ -52,9 +58,13 @@ fn find_earlier_answer(
     commit: &RecordCommit,
     expired_ms: i64,
 ) -> Result<Option<CommitResponse>, NotApplied> {
-    let Some(request) = &commit.request_key else { return Ok(None) };
+    let Some(request) = &commit.request_key else {
+        return Ok(None);
+    };
     let kept = draft.transaction.find_answer(&commit.principal, &request.key)?;
-    let Some(kept) = kept.filter(|kept| kept.made_ms >= expired_ms) else { return Ok(None) };
+    let Some(kept) = kept.filter(|kept| kept.made_ms >= expired_ms) else {
+        return Ok(None);
+    };
     if kept.request_hash != request.request_hash {
         return Err(Refusal::IdempotencyKeyReused.into());
     }
@@ -85,15 +95,22 @@ struct PlannedChange<'a> {
 type Overlay<'a> = HashMap<(TableId, &'a str), Option<StoredRecord>>;
 
 /// Checks all operations, each against what the ones before it leave, without writing.
-fn plan<'a>(draft: &Draft<'_>, commit: &'a RecordCommit, commit_time_ms: i64) -> Result<Plan<'a>, NotApplied> {
+fn plan<'a>(
+    draft: &Draft<'_>,
+    commit: &'a RecordCommit,
+    commit_time_ms: i64,
+) -> Result<Plan<'a>, NotApplied> {
     let now = timestamp(commit_time_ms);
     let mut overlay = Overlay::new();
     let mut changes = Vec::with_capacity(commit.operations.len());
     let mut results = Vec::with_capacity(commit.operations.len());
     for request in &commit.operations {
-        let table = draft.catalog.find(&request.table).ok_or_else(|| Refusal::UnknownTable {
-            table: request.table.clone(),
-        })?;
+        let table = draft
+            .catalog
+            .find(&request.table)
+            .ok_or_else(|| Refusal::UnknownTable {
+                table: request.table.clone(),
+            })?;
         let place = (table.id, request.key.as_str());
         let before = match overlay.get(&place) {
             Some(record) => record.clone(),
@@ -189,10 +206,20 @@ fn write(
             (Some(_), None) => Operation::Delete,
         };
         match &change.after {
-            Some(record) => draft.transaction.write_record(change.table, key, record, change.before.is_some())?,
+            Some(record) => {
+                draft
+                    .transaction
+                    .write_record(change.table, key, record, change.before.is_some())?
+            }
             None => draft.transaction.remove_record(change.table, key)?,
         }
-        let encoded = encode_change(&header, draft.head().next(), operation, &change.request.table, key);
+        let encoded = encode_change(
+            &header,
+            draft.head().next(),
+            operation,
+            &change.request.table,
+            key,
+        );
         draft.append(
             &commit.principal,
             Subject::Record {

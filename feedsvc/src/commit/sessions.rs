@@ -8,7 +8,9 @@ use super::draft::{Draft, NotApplied};
 use super::proposal::{SessionAnswer, SessionProposal};
 use crate::entry::{CommitHeader, encode_session_command};
 use crate::lease::Leases;
-use crate::session::{DeleteCause, Effect, Facts, SessionCommand, SessionRecord, Subscription, decide};
+use crate::session::{
+    DeleteCause, Effect, Facts, SessionCommand, SessionRecord, SessionState, Subscription, decide,
+};
 use crate::store::{StoreError, Subject};
 
 /// Runs one command.
@@ -31,9 +33,16 @@ fn read_facts(
     now_ms: i64,
 ) -> Result<Facts, StoreError> {
     let session = draft.transaction.find_session(&proposal.id)?;
-    let owner = session.as_ref().map(|session| session.owner_instance.as_str()).unwrap_or_default();
+    let owner = session
+        .as_ref()
+        .map(|session| session.owner_instance.as_str())
+        .unwrap_or_default();
     let (uri, needs_count) = match &proposal.command {
-        SessionCommand::Subscribe { uri, subscriptions_max, .. } => (Some(uri), *subscriptions_max > 0),
+        SessionCommand::Subscribe {
+            uri,
+            subscriptions_max,
+            ..
+        } => (Some(uri), *subscriptions_max > 0),
         SessionCommand::Unsubscribe { uri } => (Some(uri), false),
         SessionCommand::Create { .. }
         | SessionCommand::Open { .. }
@@ -45,8 +54,11 @@ fn read_facts(
         Some(uri) => draft.transaction.find_subscription(&proposal.id, uri)?,
         None => None,
     };
-    let subscription_count =
-        if needs_count { draft.transaction.count_subscriptions(&proposal.id)? } else { 0 };
+    let subscription_count = if needs_count {
+        draft.transaction.count_subscriptions(&proposal.id)?
+    } else {
+        0
+    };
     Ok(Facts {
         is_spent: session.is_none() && draft.transaction.is_spent(&proposal.id)?,
         owner_is_live: !owner.is_empty() && leases.is_live(owner),
@@ -88,7 +100,10 @@ fn write(
             };
             draft.transaction.write_session(&session)?;
             let instance = session.owner_instance.clone();
-            opened = Some((session, draft.transaction.read_subscriptions(id)?));
+            opened = Some(SessionState {
+                record: session,
+                subscriptions: draft.transaction.read_subscriptions(id)?,
+            });
             Command::Opened(StreamOpened { instance })
         }
         Effect::Closed {

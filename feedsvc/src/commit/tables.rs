@@ -53,7 +53,11 @@ pub(super) fn run(
 fn find_differences<'a>(catalog: &Catalog, definitions: &'a [TableDefinition]) -> Vec<Difference<'a>> {
     let gone = catalog
         .tables()
-        .filter(|table| !definitions.iter().any(|definition| definition.name() == table.name))
+        .filter(|table| {
+            !definitions
+                .iter()
+                .any(|definition| definition.name() == table.name)
+        })
         .map(|table| Difference {
             name: table.name.clone(),
             definition: None,
@@ -61,7 +65,9 @@ fn find_differences<'a>(catalog: &Catalog, definitions: &'a [TableDefinition]) -
     let new_or_changed = definitions
         .iter()
         .filter(|definition| {
-            catalog.find(&definition.name()).is_none_or(|table| table.definition != **definition)
+            catalog
+                .find(&definition.name())
+                .is_none_or(|table| table.definition != **definition)
         })
         .map(|definition| Difference {
             name: definition.name(),
@@ -90,7 +96,9 @@ fn write(
                 revision,
                 value: value.into(),
             };
-            draft.transaction.write_record(system_id, &key, &record, before.is_some())?;
+            draft
+                .transaction
+                .write_record(system_id, &key, &record, before.is_some())?;
             let id = match catalog.find_id(&difference.name) {
                 Some(id) => id,
                 None => draft.transaction.create_table(&difference.name)?,

@@ -16,6 +16,8 @@
 
 pub(crate) mod reads;
 pub(crate) mod sqlite;
+#[cfg(test)]
+mod suite;
 
 use std::path::PathBuf;
 
@@ -24,7 +26,7 @@ use bytes::Bytes;
 use crate::catalog::{TableId, TableName};
 use crate::chain::ChainHash;
 use crate::revision::Revision;
-use crate::session::{SessionRecord, Subscription};
+use crate::session::{SessionRecord, SessionState, Subscription};
 
 /// Why a store could not do what it was asked to; nothing was changed then.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +39,10 @@ pub(crate) enum StoreError {
     BeyondHead { head: Revision },
     /// What is stored contradicts the contract.
     #[error("the store is damaged: {problem} at revision {revision}")]
-    Damaged { problem: &'static str, revision: Revision },
+    Damaged {
+        problem: &'static str,
+        revision: Revision,
+    },
     /// The database itself failed.
     #[error("the database failed: {0}")]
     Database(#[from] rusqlite::Error),
@@ -220,8 +225,12 @@ pub(crate) trait Reader: Send + Sync + 'static {
     fn count_records(&self, table: TableId) -> Result<Snapshot<u64>, StoreError>;
 
     /// Returns up to `limit` records with higher keys than `after_key`, by rising key.
-    fn read_records(&self, table: TableId, after_key: &str, limit: usize)
-    -> Result<Vec<KeyedRecord>, StoreError>;
+    fn read_records(
+        &self,
+        table: TableId,
+        after_key: &str,
+        limit: usize,
+    ) -> Result<Vec<KeyedRecord>, StoreError>;
 
     /// Reads a page of the log; `Compacted` and `BeyondHead` if it cannot begin where it was asked to.
     fn read_log(&self, query: &LogQuery) -> Result<LogPage, StoreError>;
@@ -236,7 +245,7 @@ pub(crate) trait Reader: Send + Sync + 'static {
     ) -> Result<Snapshot<Vec<Revision>>, StoreError>;
 
     /// Finds a session with its subscriptions, sorted by URI.
-    fn find_session(&self, id: &str) -> Result<Snapshot<Option<(SessionRecord, Vec<Subscription>)>>, StoreError>;
+    fn find_session(&self, id: &str) -> Result<Snapshot<Option<SessionState>>, StoreError>;
 
     /// Returns up to `limit` sessions with higher ids than `after_id` that were not touched for longer than their own
     /// time-out at `now_ms`, by rising id.
@@ -263,8 +272,13 @@ pub(crate) trait Writer: Send + 'static {
 pub(crate) trait Transaction {
     fn find_record(&self, table: TableId, key: &str) -> Result<Option<StoredRecord>, StoreError>;
     /// Writes a record in the place of the one before, if there is one.
-    fn write_record(&mut self, table: TableId, key: &str, record: &StoredRecord, existed: bool)
-    -> Result<(), StoreError>;
+    fn write_record(
+        &mut self,
+        table: TableId,
+        key: &str,
+        record: &StoredRecord,
+        existed: bool,
+    ) -> Result<(), StoreError>;
     /// Removes a record that is there.
     fn remove_record(&mut self, table: TableId, key: &str) -> Result<(), StoreError>;
     /// Makes room for a table that the store never had.

@@ -7,6 +7,8 @@ mod migration;
 mod open;
 mod read;
 mod rows;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub(crate) use open::{OpenedStore, open};

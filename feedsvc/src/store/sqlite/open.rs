@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ fn new_store_id() -> Result<String, Error> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn connect_for_writing(file: &PathBuf) -> Result<Connection, rusqlite::Error> {
+fn connect_for_writing(file: &Path) -> Result<Connection, rusqlite::Error> {
     let connection = Connection::open(file)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -117,8 +117,9 @@ fn connect_for_writing(file: &PathBuf) -> Result<Connection, rusqlite::Error> {
 }
 
 /// Opens one more connection for reads.
-pub(super) fn connect_for_reading(file: &PathBuf) -> Result<Connection, rusqlite::Error> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+pub(super) fn connect_for_reading(file: &Path) -> Result<Connection, rusqlite::Error> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     let connection = Connection::open_with_flags(file, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(256);

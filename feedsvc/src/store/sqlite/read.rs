@@ -11,7 +11,7 @@ use super::rows::{self, SESSION_COLUMNS};
 use crate::catalog::{TableId, TableName};
 use crate::chain::ChainHash;
 use crate::revision::Revision;
-use crate::session::{SessionRecord, Subscription};
+use crate::session::{SessionRecord, SessionState};
 use crate::store::{
     Bounds, KeyedRecord, LogEntry, LogPage, LogQuery, Reader, Snapshot, StoreError, StoredRecord, Target,
 };
@@ -60,7 +60,10 @@ impl SqliteReader {
         };
         // A connection whose read failed by the database may be broken; it is closed instead.
         if !matches!(outcome, Err(StoreError::Database(_))) {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            self.idle
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(connection);
         }
         outcome
     }
@@ -84,7 +87,9 @@ impl Reader for SqliteReader {
                 "SELECT hash FROM log WHERE revision = ?1"
             };
             let mut statement = connection.prepare_cached(sql)?;
-            let hash = statement.query_row([revision], |row| rows::bytes(row, 0)).optional()?;
+            let hash = statement
+                .query_row([revision], |row| rows::bytes(row, 0))
+                .optional()?;
             let hash = hash.ok_or(StoreError::Damaged {
                 problem: "a missing entry",
                 revision,
@@ -112,7 +117,9 @@ impl Reader for SqliteReader {
             let sql = format!("SELECT revision, value FROM record_{} WHERE key = ?1", table.0);
             let mut statement = connection.prepare_cached(&sql)?;
             Ok(Snapshot {
-                value: statement.query_row([key], |row| rows::record(row, 0)).optional()?,
+                value: statement
+                    .query_row([key], |row| rows::record(row, 0))
+                    .optional()?,
                 revision: bounds.head,
             })
         })
@@ -120,7 +127,8 @@ impl Reader for SqliteReader {
 
     fn count_records(&self, table: TableId) -> Result<Snapshot<u64>, StoreError> {
         self.read(|connection, bounds| {
-            let mut statement = connection.prepare_cached("SELECT record_count FROM feed_table WHERE id = ?1")?;
+            let mut statement =
+                connection.prepare_cached("SELECT record_count FROM feed_table WHERE id = ?1")?;
             let count: Option<i64> = statement.query_row([table], |row| row.get(0)).optional()?;
             Ok(Snapshot {
                 value: count.unwrap_or_default().cast_unsigned(),
@@ -182,12 +190,18 @@ impl Reader for SqliteReader {
         })
     }
 
-    fn find_session(&self, id: &str) -> Result<Snapshot<Option<(SessionRecord, Vec<Subscription>)>>, StoreError> {
+    fn find_session(&self, id: &str) -> Result<Snapshot<Option<SessionState>>, StoreError> {
         self.read(|connection, bounds| {
             let sql = format!("SELECT {SESSION_COLUMNS} FROM session WHERE id = ?1");
-            let session = connection.prepare_cached(&sql)?.query_row([id], rows::session).optional()?;
+            let session = connection
+                .prepare_cached(&sql)?
+                .query_row([id], rows::session)
+                .optional()?;
             let value = match session {
-                Some(session) => Some((session, rows::read_subscriptions(connection, id)?)),
+                Some(record) => Some(SessionState {
+                    record,
+                    subscriptions: rows::read_subscriptions(connection, id)?,
+                }),
                 None => None,
             };
             Ok(Snapshot {
@@ -221,7 +235,9 @@ fn check_cursor(after: Revision, bounds: Bounds) -> Result<(), StoreError> {
         return Err(StoreError::BeyondHead { head: bounds.head });
     }
     if after.next() < bounds.oldest {
-        return Err(StoreError::Compacted { oldest: bounds.oldest });
+        return Err(StoreError::Compacted {
+            oldest: bounds.oldest,
+        });
     }
     Ok(())
 }
@@ -250,7 +266,8 @@ impl Page {
 
     /// Takes the entry, or returns false if the page is full.
     fn push(&mut self, entry: LogEntry) -> bool {
-        let values = entry.before.as_ref().map_or(0, |value| value.len()) + entry.after.as_ref().map_or(0, |value| value.len());
+        let values = entry.before.as_ref().map_or(0, |value| value.len())
+            + entry.after.as_ref().map_or(0, |value| value.len());
         self.used_bytes += entry.encoded.len() + values;
         let is_full = self.entries.len() >= self.entry_limit || self.used_bytes > self.limit_bytes;
         if is_full && !self.entries.is_empty() {
@@ -275,7 +292,11 @@ const ENTRY_COLUMNS: &str = "revision, entry, hash";
 const ENTRY_COLUMNS_WITH_VALUES: &str = "revision, entry, hash, before, after";
 
 fn entry_columns(with_values: bool) -> &'static str {
-    if with_values { ENTRY_COLUMNS_WITH_VALUES } else { ENTRY_COLUMNS }
+    if with_values {
+        ENTRY_COLUMNS_WITH_VALUES
+    } else {
+        ENTRY_COLUMNS
+    }
 }
 
 fn log_entry(row: &rusqlite::Row<'_>, with_values: bool) -> Result<LogEntry, StoreError> {
@@ -370,7 +391,10 @@ fn read_targets(
             highest = *last;
         }
     }
-    let sql = format!("SELECT {} FROM log WHERE revision = ?1", entry_columns(query.with_values));
+    let sql = format!(
+        "SELECT {} FROM log WHERE revision = ?1",
+        entry_columns(query.with_values)
+    );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut page = Page::new(query);
     let mut is_complete = revisions.len() < limit;
@@ -408,7 +432,9 @@ fn find_latest_of(
     };
     let mut statement = connection.prepare_cached(sql)?;
     let latest = statement
-        .query_row((target.table, &target.key, after, until), |row| rows::revision(row, 0))
+        .query_row((target.table, &target.key, after, until), |row| {
+            rows::revision(row, 0)
+        })
         .optional()?;
     Ok(latest.unwrap_or_default())
 }

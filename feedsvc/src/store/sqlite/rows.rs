@@ -99,8 +99,9 @@ pub(super) fn read_subscriptions(
     connection: &rusqlite::Connection,
     session: &str,
 ) -> Result<Vec<Subscription>, StoreError> {
-    let mut statement = connection
-        .prepare_cached("SELECT uri, spelling, revision FROM subscription WHERE session_id = ?1 ORDER BY uri")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT uri, spelling, revision FROM subscription WHERE session_id = ?1 ORDER BY uri",
+    )?;
     let subscriptions = statement.query_map([session], subscription)?;
     Ok(subscriptions.collect::<Result<_, _>>()?)
 }

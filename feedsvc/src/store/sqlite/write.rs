@@ -31,9 +31,12 @@ impl SqliteWriter {
 
 impl Writer for SqliteWriter {
     fn head(&mut self) -> Result<FeedHead, StoreError> {
-        let mut statement = self.connection.prepare_cached("SELECT head, head_hash, commit_time_ms FROM feed")?;
-        let (revision, hash, commit_time_ms) = statement
-            .query_row([], |row| Ok((rows::revision(row, 0)?, rows::bytes(row, 1)?, row.get(2)?)))?;
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT head, head_hash, commit_time_ms FROM feed")?;
+        let (revision, hash, commit_time_ms) = statement.query_row([], |row| {
+            Ok((rows::revision(row, 0)?, rows::bytes(row, 1)?, row.get(2)?))
+        })?;
         Ok(FeedHead {
             revision,
             hash: rows::hash(&hash, revision)?,
@@ -42,7 +45,9 @@ impl Writer for SqliteWriter {
     }
 
     fn begin(&mut self) -> Result<Box<dyn Transaction + '_>, StoreError> {
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
         Ok(Box::new(SqliteTransaction {
             transaction,
             count_changes: BTreeMap::new(),
@@ -60,7 +65,9 @@ impl Transaction for SqliteTransaction<'_> {
     fn find_record(&self, table: TableId, key: &str) -> Result<Option<StoredRecord>, StoreError> {
         let sql = format!("SELECT revision, value FROM record_{} WHERE key = ?1", table.0);
         let mut statement = self.transaction.prepare_cached(&sql)?;
-        Ok(statement.query_row([key], |row| rows::record(row, 0)).optional()?)
+        Ok(statement
+            .query_row([key], |row| rows::record(row, 0))
+            .optional()?)
     }
 
     fn write_record(
@@ -71,10 +78,16 @@ impl Transaction for SqliteTransaction<'_> {
         existed: bool,
     ) -> Result<(), StoreError> {
         let sql = if existed {
-            format!("UPDATE record_{} SET revision = ?2, value = ?3 WHERE key = ?1", table.0)
+            format!(
+                "UPDATE record_{} SET revision = ?2, value = ?3 WHERE key = ?1",
+                table.0
+            )
         } else {
             *self.count_changes.entry(table).or_default() += 1;
-            format!("INSERT INTO record_{} (key, revision, value) VALUES (?1, ?2, ?3)", table.0)
+            format!(
+                "INSERT INTO record_{} (key, revision, value) VALUES (?1, ?2, ?3)",
+                table.0
+            )
         };
         let mut statement = self.transaction.prepare_cached(&sql)?;
         statement.execute((key, record.revision, JsonText(&record.value)))?;
@@ -156,7 +169,13 @@ impl Transaction for SqliteTransaction<'_> {
                 "INSERT OR REPLACE INTO request_key (principal, key, request_hash, made_ms, answer)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
             )?
-            .execute((principal, key, answer.request_hash, answer.made_ms, &answer.answer))?;
+            .execute((
+                principal,
+                key,
+                answer.request_hash,
+                answer.made_ms,
+                &answer.answer,
+            ))?;
         Ok(())
     }
 
@@ -167,7 +186,9 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn is_spent(&self, id: &str) -> Result<bool, StoreError> {
-        let mut statement = self.transaction.prepare_cached("SELECT 1 FROM spent_session WHERE id = ?1")?;
+        let mut statement = self
+            .transaction
+            .prepare_cached("SELECT 1 FROM spent_session WHERE id = ?1")?;
         Ok(statement.exists([id])?)
     }
 
@@ -198,8 +219,12 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn remove_session(&mut self, id: &str, removed_ms: i64) -> Result<(), StoreError> {
-        self.transaction.prepare_cached("DELETE FROM subscription WHERE session_id = ?1")?.execute([id])?;
-        self.transaction.prepare_cached("DELETE FROM session WHERE id = ?1")?.execute([id])?;
+        self.transaction
+            .prepare_cached("DELETE FROM subscription WHERE session_id = ?1")?
+            .execute([id])?;
+        self.transaction
+            .prepare_cached("DELETE FROM session WHERE id = ?1")?
+            .execute([id])?;
         self.transaction
             .prepare_cached("INSERT OR REPLACE INTO spent_session (id, removed_ms) VALUES (?1, ?2)")?
             .execute((id, removed_ms))?;
@@ -210,12 +235,15 @@ impl Transaction for SqliteTransaction<'_> {
         let mut statement = self.transaction.prepare_cached(
             "SELECT uri, spelling, revision FROM subscription WHERE session_id = ?1 AND uri = ?2",
         )?;
-        Ok(statement.query_row((session, uri), rows::subscription).optional()?)
+        Ok(statement
+            .query_row((session, uri), rows::subscription)
+            .optional()?)
     }
 
     fn count_subscriptions(&self, session: &str) -> Result<u64, StoreError> {
-        let mut statement =
-            self.transaction.prepare_cached("SELECT count(*) FROM subscription WHERE session_id = ?1")?;
+        let mut statement = self
+            .transaction
+            .prepare_cached("SELECT count(*) FROM subscription WHERE session_id = ?1")?;
         let count: i64 = statement.query_row([session], |row| row.get(0))?;
         Ok(count.cast_unsigned())
     }

@@ -1,0 +1,114 @@
+//! A store that fails when it is told to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::catalog::{TableId, TableName};
+use crate::session::{SessionRecord, Subscription};
+use crate::store::{FeedHead, KeptAnswer, NewEntry, StoreError, StoredRecord, Transaction, Writer};
+
+/// A writer whose commits fail while a switch is on, before or after they were made durable.
+pub(super) struct FailingWriter {
+    pub(super) inner: Box<dyn Writer>,
+    pub(super) failure: Arc<AtomicU8>,
+}
+
+pub(super) const NO_FAILURE: u8 = 0;
+pub(super) const FAILS_BEFORE: u8 = 1;
+pub(super) const FAILS_AFTER: u8 = 2;
+
+struct FailingTransaction<'a> {
+    inner: Box<dyn Transaction + 'a>,
+    failure: u8,
+}
+
+fn disk_full() -> StoreError {
+    StoreError::Database(rusqlite::Error::InvalidQuery)
+}
+
+impl Writer for FailingWriter {
+    fn head(&mut self) -> Result<FeedHead, StoreError> {
+        self.inner.head()
+    }
+
+    fn begin(&mut self) -> Result<Box<dyn Transaction + '_>, StoreError> {
+        let failure = self.failure.load(Ordering::SeqCst);
+        Ok(Box::new(FailingTransaction {
+            inner: self.inner.begin()?,
+            failure,
+        }))
+    }
+}
+
+impl Transaction for FailingTransaction<'_> {
+    fn find_record(&self, table: TableId, key: &str) -> Result<Option<StoredRecord>, StoreError> {
+        self.inner.find_record(table, key)
+    }
+    fn write_record(
+        &mut self,
+        table: TableId,
+        key: &str,
+        record: &StoredRecord,
+        existed: bool,
+    ) -> Result<(), StoreError> {
+        self.inner.write_record(table, key, record, existed)
+    }
+    fn remove_record(&mut self, table: TableId, key: &str) -> Result<(), StoreError> {
+        self.inner.remove_record(table, key)
+    }
+    fn create_table(&mut self, name: &TableName) -> Result<TableId, StoreError> {
+        self.inner.create_table(name)
+    }
+    fn append(&mut self, entry: &NewEntry<'_>) -> Result<(), StoreError> {
+        self.inner.append(entry)
+    }
+    fn find_answer(&self, principal: &str, key: &str) -> Result<Option<KeptAnswer>, StoreError> {
+        self.inner.find_answer(principal, key)
+    }
+    fn keep_answer(
+        &mut self,
+        principal: &str,
+        key: &str,
+        answer: &KeptAnswer,
+        expired_ms: i64,
+    ) -> Result<(), StoreError> {
+        self.inner.keep_answer(principal, key, answer, expired_ms)
+    }
+    fn find_session(&self, id: &str) -> Result<Option<SessionRecord>, StoreError> {
+        self.inner.find_session(id)
+    }
+    fn is_spent(&self, id: &str) -> Result<bool, StoreError> {
+        self.inner.is_spent(id)
+    }
+    fn write_session(&mut self, session: &SessionRecord) -> Result<(), StoreError> {
+        self.inner.write_session(session)
+    }
+    fn touch_session(&mut self, id: &str, active_ms: i64) -> Result<(), StoreError> {
+        self.inner.touch_session(id, active_ms)
+    }
+    fn remove_session(&mut self, id: &str, removed_ms: i64) -> Result<(), StoreError> {
+        self.inner.remove_session(id, removed_ms)
+    }
+    fn find_subscription(&self, session: &str, uri: &str) -> Result<Option<Subscription>, StoreError> {
+        self.inner.find_subscription(session, uri)
+    }
+    fn count_subscriptions(&self, session: &str) -> Result<u64, StoreError> {
+        self.inner.count_subscriptions(session)
+    }
+    fn read_subscriptions(&self, session: &str) -> Result<Vec<Subscription>, StoreError> {
+        self.inner.read_subscriptions(session)
+    }
+    fn write_subscription(&mut self, session: &str, subscription: &Subscription) -> Result<(), StoreError> {
+        self.inner.write_subscription(session, subscription)
+    }
+    fn remove_subscription(&mut self, session: &str, uri: &str) -> Result<(), StoreError> {
+        self.inner.remove_subscription(session, uri)
+    }
+    fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError> {
+        match self.failure {
+            NO_FAILURE => self.inner.commit(head),
+            FAILS_BEFORE => Err(disk_full()),
+            _ => self.inner.commit(head).and(Err(disk_full())),
+        }
+    }
+}

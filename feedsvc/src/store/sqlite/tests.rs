@@ -1,0 +1,122 @@
+//! What is SQLite's own about the store: versions, damage, and what a compaction leaves.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::open;
+use crate::chain::ChainHash;
+use crate::revision::Revision;
+use crate::store::{FeedHead, LogQuery, NewEntry, StoreError, StoreOpenError, Subject, Writer};
+
+/// Makes a store with this many entries, and runs SQL on it behind its back.
+fn store_with(directory: &Path, entries: u64, sql: &str) {
+    let mut writer = open(directory).unwrap().writer;
+    let mut head = writer.head().unwrap();
+    let mut transaction = writer.begin().unwrap();
+    for _ in 0..entries {
+        head = FeedHead {
+            revision: head.revision.next(),
+            hash: head.hash.followed_by(b"e", None, None),
+            commit_time_ms: 1,
+        };
+        let entry = NewEntry {
+            revision: head.revision,
+            commit_time_ms: 1,
+            principal: "",
+            subject: Subject::Session { id: "s" },
+            encoded: b"e",
+            before: None,
+            after: None,
+            hash: head.hash,
+        };
+        transaction.append(&entry).unwrap();
+    }
+    transaction.commit(&head).unwrap();
+    Connection::open(directory.join("feed.sqlite"))
+        .unwrap()
+        .execute_batch(sql)
+        .unwrap();
+}
+
+fn everything_after(revision: u64) -> LogQuery {
+    LogQuery {
+        after: Revision(revision),
+        until: None,
+        entry_limit: 100,
+        limit_bytes: 1_000,
+        with_values: false,
+        targets: None,
+    }
+}
+
+#[test]
+fn a_store_of_a_newer_version_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    store_with(directory.path(), 0, "PRAGMA user_version = 99");
+    let refused = open(directory.path()).err();
+    assert!(matches!(
+        refused,
+        Some(StoreOpenError::Newer {
+            found: 99,
+            supported: 1,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn what_is_no_database_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(
+        directory.path().join("feed.sqlite"),
+        "something else, and long enough to look like it",
+    )
+    .unwrap();
+    let refused = open(directory.path()).err().unwrap().to_string();
+    assert!(refused.contains("file is not a database"), "{refused}");
+}
+
+#[test]
+fn a_hole_in_the_log_is_an_error_wherever_it_is() {
+    for hole in [1, 3, 5] {
+        let directory = tempfile::tempdir().unwrap();
+        store_with(
+            directory.path(),
+            5,
+            &format!("DELETE FROM log WHERE revision = {hole}"),
+        );
+        let reader = open(directory.path()).unwrap().reader;
+        let read = crate::store::Reader::read_log(reader.as_ref(), &everything_after(0));
+        let Err(StoreError::Damaged { revision, .. }) = read else {
+            panic!("{read:?}")
+        };
+        assert_eq!(revision, Revision(hole));
+    }
+}
+
+#[test]
+fn below_the_oldest_revision_is_an_error_that_names_it() {
+    use crate::store::Reader;
+    let directory = tempfile::tempdir().unwrap();
+    let compact = "UPDATE feed SET oldest = 4, base_hash = (SELECT hash FROM log WHERE revision = 3);
+                   DELETE FROM log WHERE revision < 4";
+    store_with(directory.path(), 5, compact);
+    let reader = open(directory.path()).unwrap().reader;
+    for revision in [0, 2] {
+        let read = reader.read_log(&everything_after(revision));
+        assert!(matches!(read, Err(StoreError::Compacted { oldest: Revision(4) })));
+        assert!(matches!(
+            reader.hash_at(Revision(revision)),
+            Err(StoreError::Compacted { .. })
+        ));
+    }
+    assert_eq!(reader.read_log(&everything_after(3)).unwrap().entries.len(), 2);
+    let mut hash = ChainHash::genesis(reader.store_id());
+    for revision in 1..=5 {
+        hash = hash.followed_by(b"e", None, None);
+        if revision >= 3 {
+            assert_eq!(reader.hash_at(Revision(revision)).unwrap().value, hash);
+        }
+    }
+}

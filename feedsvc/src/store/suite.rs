@@ -1,0 +1,266 @@
+//! The contract of a store as tests; every implementation runs all of them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{
+    FeedHead, KeptAnswer, LogQuery, NewEntry, Reader, StoreError, StoredRecord, Subject, Target, Writer,
+    sqlite,
+};
+use crate::catalog::{TableId, TableName};
+use crate::revision::Revision;
+
+/// Both halves of a store that has one table.
+struct Subjected {
+    reader: Arc<dyn Reader>,
+    writer: Box<dyn Writer>,
+    table: TableId,
+    _directory: tempfile::TempDir,
+}
+
+fn open() -> Subjected {
+    let directory = tempfile::tempdir().unwrap();
+    let store = sqlite::open(directory.path()).unwrap();
+    let mut writer: Box<dyn Writer> = Box::new(store.writer);
+    let head = writer.head().unwrap();
+    let mut transaction = writer.begin().unwrap();
+    let table = transaction
+        .create_table(&TableName::new("data", "Product"))
+        .unwrap();
+    transaction.commit(&head).unwrap();
+    Subjected {
+        reader: store.reader,
+        writer,
+        table,
+        _directory: directory,
+    }
+}
+
+impl Subjected {
+    /// Commits puts of keys, one revision each.
+    fn put(&mut self, keys: &[&str]) {
+        let mut head = self.writer.head().unwrap();
+        let mut transaction = self.writer.begin().unwrap();
+        for key in keys {
+            let revision = head.revision.next();
+            let existed = transaction.find_record(self.table, key).unwrap().is_some();
+            let record = StoredRecord {
+                revision,
+                value: Bytes::from(format!("{{\"r\":{revision}}}")),
+            };
+            transaction
+                .write_record(self.table, key, &record, existed)
+                .unwrap();
+            head = FeedHead {
+                revision,
+                hash: head.hash.followed_by(key.as_bytes(), None, Some(&record.value)),
+                commit_time_ms: head.commit_time_ms + 1,
+            };
+            let entry = NewEntry {
+                revision,
+                commit_time_ms: head.commit_time_ms,
+                principal: "",
+                subject: Subject::Record {
+                    table: self.table,
+                    key,
+                },
+                encoded: key.as_bytes(),
+                before: None,
+                after: Some(&record.value),
+                hash: head.hash,
+            };
+            transaction.append(&entry).unwrap();
+        }
+        transaction.commit(&head).unwrap();
+    }
+
+    fn query(&self, after: u64) -> LogQuery {
+        LogQuery {
+            after: Revision(after),
+            until: None,
+            entry_limit: 1_000,
+            limit_bytes: 1_000_000,
+            with_values: false,
+            targets: None,
+        }
+    }
+
+    fn target(&self, key: Option<&str>) -> Target {
+        Target {
+            table: self.table,
+            key: key.map(str::to_owned),
+        }
+    }
+
+    /// The revisions and the progress of a page.
+    fn page(&self, query: &LogQuery) -> (Vec<u64>, u64) {
+        let page = self.reader.read_log(query).unwrap();
+        (
+            page.entries.iter().map(|entry| entry.revision.0).collect(),
+            page.progress.0,
+        )
+    }
+}
+
+#[test]
+fn a_page_ends_at_its_limits_and_the_next_goes_on_there() {
+    let mut store = open();
+    assert_eq!(store.page(&store.query(0)), (vec![], 0));
+    store.put(&["aaaa", "bbbb", "cccc", "dddd"]);
+    let page = |store: &Subjected, after, entry_limit, limit_bytes| {
+        store.page(&LogQuery {
+            entry_limit,
+            limit_bytes,
+            ..store.query(after)
+        })
+    };
+    assert_eq!(page(&store, 0, 10, 1_000), (vec![1, 2, 3, 4], 4));
+    assert_eq!(page(&store, 0, 3, 1_000), (vec![1, 2, 3], 3));
+    assert_eq!(page(&store, 3, 3, 1_000), (vec![4], 4));
+    assert_eq!(page(&store, 0, 10, 9), (vec![1, 2], 2));
+    assert_eq!(
+        page(&store, 0, 10, 1),
+        (vec![1], 1),
+        "a page has at least one entry"
+    );
+    assert_eq!(page(&store, 4, 10, 1), (vec![], 4));
+    assert_eq!(
+        store.page(&LogQuery {
+            until: Some(Revision(2)),
+            ..store.query(0)
+        }),
+        (vec![1, 2], 2)
+    );
+    let values = store
+        .reader
+        .read_log(&LogQuery {
+            with_values: true,
+            ..store.query(3)
+        })
+        .unwrap();
+    assert_eq!(values.entries[0].after.as_deref(), Some(b"{\"r\":4}".as_slice()));
+}
+
+#[test]
+fn a_page_of_targets_has_all_their_entries_in_order() {
+    let mut store = open();
+    store.put(&["a", "b", "a", "c", "b", "a"]);
+    let page = |store: &Subjected, after, entry_limit, keys: &[&str]| {
+        let targets = keys.iter().map(|key| store.target(Some(key))).collect();
+        store.page(&LogQuery {
+            entry_limit,
+            targets: Some(targets),
+            ..store.query(after)
+        })
+    };
+    assert_eq!(page(&store, 0, 10, &["a", "b"]), (vec![1, 2, 3, 5, 6], 6));
+    assert_eq!(page(&store, 0, 2, &["a", "b"]), (vec![1, 2], 2));
+    assert_eq!(page(&store, 2, 2, &["b", "a"]), (vec![3, 5], 5));
+    assert_eq!(page(&store, 5, 2, &["b", "a"]), (vec![6], 6));
+    assert_eq!(page(&store, 1, 10, &["x"]), (vec![], 6));
+    let whole = LogQuery {
+        targets: Some(vec![store.target(None), store.target(Some("a"))]),
+        ..store.query(3)
+    };
+    assert_eq!(store.page(&whole), (vec![4, 5, 6], 6));
+}
+
+#[test]
+fn the_latest_revision_is_found_per_record_and_table() {
+    let mut store = open();
+    store.put(&["a", "b", "a", "c"]);
+    let latest = |after, until: Option<u64>| {
+        let targets = [
+            Some(store.target(Some("a"))),
+            Some(store.target(Some("b"))),
+            Some(store.target(Some("x"))),
+            Some(store.target(None)),
+            None,
+        ];
+        let found = store
+            .reader
+            .find_latest(&targets, Revision(after), until.map(Revision))
+            .unwrap();
+        let revisions: Vec<u64> = found.value.iter().map(|revision| revision.0).collect();
+        (revisions, found.revision.0)
+    };
+    assert_eq!(latest(0, None), (vec![3, 2, 0, 4, 0], 4));
+    assert_eq!(latest(0, Some(2)), (vec![1, 2, 0, 2, 0], 2));
+    assert_eq!(latest(2, Some(9)), (vec![3, 0, 0, 4, 0], 4));
+    assert_eq!(latest(4, None), (vec![0, 0, 0, 0, 0], 4));
+}
+
+#[test]
+fn a_transaction_that_is_dropped_leaves_no_trace() {
+    let mut store = open();
+    store.put(&["a"]);
+    let head = store.writer.head().unwrap();
+    {
+        let mut transaction = store.writer.begin().unwrap();
+        transaction.remove_record(store.table, "a").unwrap();
+        assert_eq!(
+            transaction.find_record(store.table, "a").unwrap(),
+            None,
+            "it sees its own writes"
+        );
+        transaction
+            .create_table(&TableName::new("data", "Other"))
+            .unwrap();
+    }
+    assert_eq!(store.writer.head().unwrap(), head);
+    assert!(
+        store
+            .reader
+            .find_record(store.table, "a")
+            .unwrap()
+            .value
+            .is_some()
+    );
+    assert_eq!(store.reader.count_records(store.table).unwrap().value, 1);
+    assert_eq!(store.reader.table_ids().unwrap().len(), 1);
+}
+
+#[test]
+fn a_read_outside_of_the_log_is_an_error() {
+    let mut store = open();
+    store.put(&["a", "b"]);
+    let beyond = store.reader.read_log(&store.query(3));
+    assert!(matches!(
+        beyond,
+        Err(StoreError::BeyondHead { head: Revision(2) })
+    ));
+    assert!(matches!(
+        store.reader.hash_at(Revision(3)),
+        Err(StoreError::BeyondHead { .. })
+    ));
+    assert_eq!(
+        store.reader.hash_at(Revision(2)).unwrap().value,
+        store.writer.head().unwrap().hash
+    );
+    let genesis = crate::chain::ChainHash::genesis(store.reader.store_id());
+    assert_eq!(store.reader.hash_at(Revision(0)).unwrap().value, genesis);
+}
+
+#[test]
+fn kept_answers_are_found_until_they_are_dropped() {
+    let mut store = open();
+    let answer = |made_ms| KeptAnswer {
+        request_hash: [1; 32],
+        made_ms,
+        answer: vec![1, 2],
+    };
+    let head = store.writer.head().unwrap();
+    let mut transaction = store.writer.begin().unwrap();
+    transaction.keep_answer("alice", "old", &answer(5), 0).unwrap();
+    transaction.keep_answer("alice", "new", &answer(10), 0).unwrap();
+    transaction.commit(&head).unwrap();
+    let mut transaction = store.writer.begin().unwrap();
+    assert_eq!(transaction.find_answer("alice", "old").unwrap(), Some(answer(5)));
+    assert_eq!(transaction.find_answer("bob", "old").unwrap(), None);
+    transaction
+        .keep_answer("alice", "newest", &answer(15), 10)
+        .unwrap();
+    assert_eq!(transaction.find_answer("alice", "old").unwrap(), None);
+    assert_eq!(transaction.find_answer("alice", "new").unwrap(), Some(answer(10)));
+}
