@@ -3,7 +3,10 @@
 //! An own loop instead of `axum::serve`, which has no header limits and time-outs and keeps 7 KB more for each
 //! connection.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -11,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
@@ -22,6 +25,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::answer::{refusal, retry_after};
+use super::socket::Socket;
 use crate::protocol::error::RpcError;
 
 /// The largest header block, and so hyper's read buffer.
@@ -53,13 +57,14 @@ pub(crate) async fn serve(
     let places = Arc::new(Semaphore::new(connections_max));
     let refused_places = Arc::new(Semaphore::new(REFUSED_MAX));
     let refusal = Router::new().fallback(refuse);
+    let drain = Drain::default();
     loop {
         let (place, router) = match Arc::clone(&places).try_acquire_owned() {
             Ok(place) => (Ok(place), &router),
             Err(_full) => (Arc::clone(&refused_places).acquire_owned().await, &refusal),
         };
         let accepted = tokio::select! {
-            () = shutdown.cancelled() => return,
+            () = shutdown.cancelled() => return drain.begin(),
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -67,7 +72,7 @@ pub(crate) async fn serve(
                 if let Err(error) = prepare(&stream) {
                     debug!(%peer, %error, "cannot set the options of a connection");
                 }
-                let connection = connection(stream, router.clone(), shutdown.clone());
+                let connection = connection(stream, router.clone(), drain.clone());
                 tasks.spawn(async move {
                     connection.await;
                     drop(place);
@@ -98,21 +103,46 @@ fn prepare(stream: &TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-async fn connection(stream: TcpStream, router: Router, shutdown: CancellationToken) {
+/// The end of the connections of a listener.
+#[derive(Clone, Default)]
+struct Drain {
+    /// Looked at for every frame, so a plain flag: looking at the token takes a lock.
+    begun: Arc<AtomicBool>,
+    bell: CancellationToken,
+}
+
+impl Drain {
+    /// Lets every connection end after the response that it is sending.
+    fn begin(&self) {
+        // The flag first: who is woken by the bell looks at it.
+        self.begun.store(true, Ordering::Release);
+        self.bell.cancel();
+    }
+}
+
+async fn connection(stream: TcpStream, router: Router, drain: Drain) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEADER_LIMIT_BYTES);
     let mut connection =
-        std::pin::pin!(builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = shutdown.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+        pin!(builder.serve_connection(Socket::new(stream), TowerToHyperService::new(router)));
+    let mut bell = pin!(drain.bell.cancelled_owned());
+    let (mut listens, mut drains) = (false, false);
+    let ended = poll_fn(|context| {
+        if !listens {
+            listens = true;
+            // Polled once, to leave the waker: what it tells stands in the flag.
+            let _ = bell.as_mut().poll(context);
         }
-    };
+        if !drains && drain.begun.load(Ordering::Acquire) {
+            drains = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        connection.as_mut().poll(context)
+    })
+    .await;
     if let Err(error) = ended {
         debug!(%error, "a connection ended");
     }

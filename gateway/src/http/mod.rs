@@ -13,6 +13,7 @@ mod guard;
 mod mcp;
 mod negotiate;
 mod rest;
+mod socket;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

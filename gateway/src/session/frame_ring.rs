@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::{Bytes, BytesMut};
 
+use super::positions::Positions;
 use crate::protocol::event_id::EventId;
 use crate::protocol::frame::EncodedUri;
 
@@ -106,9 +107,9 @@ impl FrameRing {
     ///
     /// One frame is handed out as it is, several as one copy: a socket write of one piece is cheaper than that of many.
     /// `None` if the first position is not published yet, or there is none.
-    pub(super) fn take(&self, positions: &VecDeque<u64>, max_bytes: usize) -> Result<Option<Taken>, Dropped> {
+    pub(super) fn take(&self, positions: &Positions, max_bytes: usize) -> Result<Option<Taken>, Dropped> {
         let published = self.published();
-        let Some(&first) = positions.front().filter(|&&position| position < published) else {
+        let Some(first) = positions.first().filter(|position| *position < published) else {
             return Ok(None);
         };
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
@@ -116,10 +117,10 @@ impl FrameRing {
         let mut count = 1;
         let mut size_bytes = front.bytes.len();
         let mut last = front.id;
-        for &position in positions
+        for position in positions
             .iter()
             .skip(1)
-            .take_while(|&&position| position < published)
+            .take_while(|position| *position < published)
         {
             let frame = inner.get(position)?;
             if size_bytes + frame.bytes.len() > max_bytes {
@@ -137,7 +138,7 @@ impl FrameRing {
             }));
         }
         let mut bytes = BytesMut::with_capacity(size_bytes);
-        for &position in positions.iter().take(count) {
+        for position in positions.iter().take(count) {
             bytes.extend_from_slice(&inner.get(position)?.bytes);
         }
         Ok(Some(Taken {
@@ -148,9 +149,9 @@ impl FrameRing {
     }
 
     /// Keeps only those of `positions` whose frame does not name `spelling`.
-    pub(super) fn discard(&self, positions: &mut VecDeque<u64>, spelling: &Arc<EncodedUri>) {
+    pub(super) fn discard(&self, positions: &mut Positions, spelling: &Arc<EncodedUri>) {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
-        positions.retain(|&position| {
+        positions.retain(|position| {
             inner
                 .get(position)
                 .map_or(true, |frame| !Arc::ptr_eq(&frame.spelling, spelling))
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn nothing_is_read_before_it_is_published() {
         let ring = ring(&mut vec![frame(1, "a"), frame(2, "b")], 1 << 20);
-        let positions = VecDeque::from([0, 1]);
+        let positions = Positions::from_iter([0, 1]);
         assert!(ring.take(&positions, 100).unwrap().is_none());
         ring.publish();
         let taken = ring.take(&positions, 100).unwrap().unwrap();
@@ -227,7 +228,13 @@ mod tests {
         let limit = size_of::<Frame>() + 1;
         let ring = ring(&mut vec![frame(1, "a"), frame(2, "b")], limit);
         ring.publish();
-        assert_eq!(ring.take(&VecDeque::from([0, 1]), 100).unwrap_err(), Dropped);
-        assert_eq!(ring.take(&VecDeque::from([1]), 100).unwrap().unwrap().bytes, "b");
+        assert_eq!(
+            ring.take(&Positions::from_iter([0, 1]), 100).unwrap_err(),
+            Dropped
+        );
+        assert_eq!(
+            ring.take(&Positions::from_iter([1]), 100).unwrap().unwrap().bytes,
+            "b"
+        );
     }
 }

@@ -6,7 +6,7 @@
 //! streams that it woke run before it wakes them again, so that frames that come in a burst go out together.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub(super) struct Hub {
     /// The revision up to which every entry was handed on; a bell, and nothing more.
     position: watch::Sender<u64>,
     /// Streams that were woken by the last pass and were not polled yet.
-    awaited: AtomicUsize,
+    awaited: AtomicIsize,
     all_polled: Notify,
     /// Streams that need a catch-up; taken by the session layer's one task that starts them.
     fallen_behind: mpsc::UnboundedSender<Arc<Stream>>,
@@ -119,7 +119,7 @@ impl Hub {
             frames: FrameRing::new(frame_ring_bytes),
             state: Mutex::new(state),
             position,
-            awaited: AtomicUsize::new(0),
+            awaited: AtomicIsize::new(0),
             all_polled: Notify::new(),
             fallen_behind,
         }
@@ -193,7 +193,8 @@ impl Hub {
         self.hand_out(state, pass_start);
         state.position = progress;
         self.frames.publish();
-        self.awaited.store(state.wakers.len(), Ordering::Release);
+        let woken = isize::try_from(state.wakers.len()).unwrap_or(isize::MAX);
+        self.awaited.store(woken, Ordering::Release);
         for waker in state.wakers.drain(..) {
             waker.wake();
         }
@@ -345,7 +346,7 @@ impl Hub {
         let polled = async {
             loop {
                 let notified = self.all_polled.notified();
-                if self.awaited.load(Ordering::Acquire) == 0 {
+                if self.awaited.load(Ordering::Acquire) <= 0 {
                     return;
                 }
                 notified.await;
@@ -361,10 +362,8 @@ impl Hub {
 
     /// Notes that a stream that the hub waits for has run, or ended.
     pub(super) fn note_polled(&self) {
-        let counted = self
-            .awaited
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
-        if counted == Ok(1) {
+        // Streams of an earlier pass that ran late are counted off too: the wait then ends early, nothing else.
+        if self.awaited.fetch_sub(1, Ordering::AcqRel) <= 1 {
             self.all_polled.notify_one();
         }
     }

@@ -8,6 +8,7 @@ mod catch_up;
 mod frame_ring;
 mod hub;
 mod interest;
+mod positions;
 mod reader;
 mod registry;
 mod sessions;

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::SessionId;
 use super::frame_ring::FrameRing;
+use super::positions::Positions;
 use super::registry::Session;
 use super::takeovers::Takeovers;
 use crate::protocol::era::Version;
@@ -41,7 +42,7 @@ struct Inner {
     /// Blocks that this stream alone gets.
     blocks: VecDeque<Block>,
     /// Positions in the frame ring that are not written yet.
-    live: VecDeque<u64>,
+    live: Positions,
     /// Everything up to this id is written, in `blocks` or in `live`, or does not concern the stream.
     ///
     /// While `live` is empty this is where a catch-up goes on; a live frame that is written moves it.
@@ -132,7 +133,7 @@ impl Stream {
         let now = Instant::now();
         let inner = Inner {
             blocks: VecDeque::from([opening]),
-            live: VecDeque::new(),
+            live: Positions::default(),
             cursor: EventId::from_u64(0),
             retry_line: (!session.version.features().opening_block).then_some(retry),
             behind: true,
@@ -163,23 +164,11 @@ impl Stream {
             return Pushed::Queued(None);
         }
         if inner.live.len() + positions.len() > pending_max {
-            inner.live = VecDeque::new();
+            inner.live.clear();
             inner.behind = true;
             return Pushed::Overflowed;
         }
-        let unordered = inner
-            .live
-            .back()
-            .zip(positions.first())
-            .is_some_and(|(last, first)| last > first);
-        inner.live.extend(positions);
-        if unordered {
-            // Everything of earlier passes is in order and below; only this pass's part can be out of it.
-            let start = inner.live.partition_point(|&position| position < pass_start);
-            if let Some(pass) = inner.live.make_contiguous().get_mut(start..) {
-                pass.sort_unstable();
-            }
-        }
+        inner.live.append(positions, pass_start);
         let waker = inner.writer.take();
         inner.awaited |= waker.is_some();
         Pushed::Queued(waker)
@@ -245,7 +234,7 @@ impl Stream {
             self.takeovers.note(Instant::now());
         }
         inner.blocks = VecDeque::new();
-        inner.live = VecDeque::new();
+        inner.live.clear();
         let wakers = (inner.writer.take(), inner.drained.take());
         drop(inner);
         wake(wakers.0);
@@ -302,7 +291,7 @@ impl Stream {
     /// Takes the live frames away and returns whether they were flowing until now.
     pub(super) fn fall_behind(&self) -> bool {
         let mut inner = self.lock();
-        inner.live = VecDeque::new();
+        inner.live.clear();
         !std::mem::replace(&mut inner.behind, true)
     }
 
@@ -347,11 +336,7 @@ impl Inner {
         if !self.live.is_empty() {
             match frames.take(&self.live, WRITE_BYTES) {
                 Ok(Some(taken)) => {
-                    self.live.drain(..taken.count);
-                    if self.live.is_empty() && self.live.capacity() > 64 {
-                        // A burst is over; an idle stream keeps no memory for the next one.
-                        self.live = VecDeque::new();
-                    }
+                    self.live.remove_first(taken.count);
                     self.cursor = taken.last;
                     return self.write_frames(taken.bytes);
                 }

@@ -1,0 +1,65 @@
+//! Why a store cannot be opened, or cannot do what it is asked to.
+
+use std::path::PathBuf;
+
+use crate::revision::Revision;
+
+/// Why a store could not do what it was asked to; nothing was changed then.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    /// The log no longer has what was asked for.
+    #[error("the log begins at revision {oldest}")]
+    Compacted { oldest: Revision },
+    /// The position asked for is above the head.
+    #[error("the log ends at revision {head}")]
+    BeyondHead { head: Revision },
+    /// What is stored contradicts the contract.
+    #[error("the store is damaged: {problem} at revision {revision}")]
+    Damaged {
+        problem: &'static str,
+        revision: Revision,
+    },
+    /// The database itself failed.
+    #[error("the database failed: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// The task that read was lost, at the end of the process.
+    #[error("the read was interrupted")]
+    Interrupted,
+}
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreOpenError {
+    /// The data directory cannot be made or written.
+    #[error("cannot use data directory `{}`: {source}; check the path and its permissions", directory.display())]
+    Directory {
+        /// The data directory.
+        directory: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// Another process has the data directory open.
+    #[error("cannot use data directory `{}`: another process has it open; end that one or name another directory", directory.display())]
+    Locked {
+        /// The data directory.
+        directory: PathBuf,
+    },
+    /// A newer version wrote the store.
+    #[error("cannot open store `{}`: it has version {found}, this program knows up to {supported}; use a newer program", file.display())]
+    Newer {
+        /// The database file.
+        file: PathBuf,
+        /// The version of the store.
+        found: i64,
+        /// The newest version that this program knows.
+        supported: i64,
+    },
+    /// The database cannot be opened.
+    #[error("cannot open store `{}`: {problem}; restore it from a backup or name another directory", file.display())]
+    Database {
+        /// The database file.
+        file: PathBuf,
+        /// What the database said.
+        problem: String,
+    },
+}
