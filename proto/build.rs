@@ -6,7 +6,14 @@ type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     println!("cargo:rerun-if-changed=feed");
-    let descriptors = protox::compile(["feed/v1/feed.proto", "feed/v1/principal.proto", "feed/v1/session.proto"], ["."])?;
+    let descriptors = protox::compile(
+        [
+            "feed/v1/feed.proto",
+            "feed/v1/principal.proto",
+            "feed/v1/session.proto",
+        ],
+        ["."],
+    )?;
 
     // One pass for messages and clients, one for servers only: the server of `Watch` sends entries that were
     // encoded once and are shared by every watch, so its answer is a type of its own with the same wire form.

@@ -5,8 +5,16 @@
 /// Package `feed.v1` and its server halves.
 pub mod feed {
     /// Messages and clients of package `feed.v1`.
-    #[allow(missing_docs, unused_qualifications, reason = "generated from the commented .proto files")]
-    #[allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated code")]
+    #[allow(
+        missing_docs,
+        unused_qualifications,
+        reason = "generated from the commented .proto files"
+    )]
+    #[allow(
+        clippy::all,
+        clippy::allow_attributes_without_reason,
+        reason = "generated code"
+    )]
     pub mod v1 {
         tonic::include_proto!("feed.v1");
 

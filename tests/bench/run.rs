@@ -37,6 +37,21 @@ pub struct Series {
 }
 
 impl Series {
+    fn new(mode: Mode, sessions: usize) -> Series {
+        Series {
+            mode,
+            sessions,
+            samples: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, server: Server, sample: Sample) {
+        match self.samples.iter_mut().find(|(known, _)| *known == server) {
+            Some((_, samples)) => samples.push(sample),
+            None => self.samples.push((server, vec![sample])),
+        }
+    }
+
     /// Returns a server's samples; none if it did not run.
     pub fn of(&self, server: Server) -> &[Sample] {
         self.samples
@@ -79,55 +94,70 @@ pub fn run(plan: &Plan) -> anyhow::Result<Report> {
 }
 
 fn measure(plan: &Plan, programs: &Programs, sessions: usize, report: &mut Report) -> anyhow::Result<()> {
-    let mut subjects = Vec::new();
-    for server in &plan.servers {
-        eprintln!("{server}: opening {sessions} sessions");
-        let mut subject = Subject::start(*server, programs, sessions)?;
-        for size in WARM_UP {
-            take(&mut subject, size)?;
+    let mut series: Vec<Series> = plan
+        .modes()
+        .into_iter()
+        .map(|mode| Series::new(mode, sessions))
+        .collect();
+    for group in groups(&plan.servers) {
+        let mut subjects = Vec::new();
+        for server in group {
+            eprintln!("{server}: opening {sessions} sessions");
+            let subject = Subject::start(server, programs, sessions)?;
+            report.memory.push(IdleMemory {
+                server,
+                sessions,
+                bytes: subject.session_bytes,
+            });
+            subjects.push(subject);
         }
-        report.memory.push(IdleMemory {
-            server: *server,
-            sessions,
-            bytes: subject.session_bytes,
-        });
-        subjects.push(subject);
+        for subject in &mut subjects {
+            for size in WARM_UP {
+                take(subject, size)?;
+            }
+        }
+        for series in &mut series {
+            interleave(plan, series, &mut subjects)?;
+        }
     }
-    for mode in plan.modes() {
-        report
-            .series
-            .push(interleave(plan, mode, sessions, &mut subjects)?);
-    }
+    report.series.extend(series);
     Ok(())
 }
 
-fn interleave(plan: &Plan, mode: Mode, sessions: usize, subjects: &mut [Subject]) -> anyhow::Result<Series> {
-    let mut samples: Vec<(Server, Vec<Sample>)> = subjects
+/// The servers that are compared run side by side; each of the others runs alone, with all open files to itself.
+fn groups(servers: &[Server]) -> Vec<Vec<Server>> {
+    let (pair, others): (Vec<Server>, Vec<Server>) = servers
         .iter()
-        .map(|subject| (subject.server, Vec::new()))
-        .collect();
+        .partition(|server| [Server::Gateway, Server::Floor].contains(server));
+    let others = others.into_iter().map(|server| vec![server]);
+    [pair]
+        .into_iter()
+        .filter(|pair| !pair.is_empty())
+        .chain(others)
+        .collect()
+}
+
+fn interleave(plan: &Plan, series: &mut Series, subjects: &mut [Subject]) -> anyhow::Result<()> {
+    let (mode, sessions) = (series.mode, series.sessions);
     for round in 0..plan.pairs {
-        for (subject, (server, taken)) in subjects.iter_mut().zip(&mut samples) {
-            if round >= plan.sample_count(*server) {
+        for subject in &mut *subjects {
+            let server = subject.server;
+            let count = plan.sample_count(server);
+            if round >= count {
                 continue;
             }
-            let sample = take(subject, plan.size(mode, *server, sessions))?;
+            let sample = take(subject, plan.size(mode, server, sessions))?;
             eprintln!(
-                "{mode:?} {sessions} {}/{}: {server} {:.2} µs CPU per frame, {} frames in {:.2} s",
+                "{mode:?} {sessions} {}/{count}: {server} {:.2} µs CPU per frame, {} frames in {:.2} s",
                 round + 1,
-                plan.pairs,
                 sample.cpu_per_frame_us(),
                 sample.frames,
                 sample.wall.as_secs_f64(),
             );
-            taken.push(sample);
+            series.add(server, sample);
         }
     }
-    Ok(Series {
-        mode,
-        sessions,
-        samples,
-    })
+    Ok(())
 }
 
 fn take(subject: &mut Subject, size: Size) -> anyhow::Result<Sample> {

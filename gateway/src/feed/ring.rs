@@ -133,18 +133,16 @@ impl Ring {
         }
         let until = until.min(inner.head);
         let first = inner.entries.partition_point(|entry| entry.revision <= after);
-        let mut seen = 0;
         let mut progress = after;
-        for entry in inner
+        let wanted = inner
             .entries
             .range(first..)
-            .take_while(|entry| entry.revision <= until)
-        {
+            .take_while(|entry| entry.revision <= until);
+        for (seen, entry) in wanted.enumerate() {
             if seen == max {
                 return Ok(progress);
             }
             see(entry);
-            seen += 1;
             progress = entry.revision;
         }
         Ok(until.max(after))

@@ -19,7 +19,7 @@ pub(super) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
             absent = false;
             let mut parts = range.split(';').map(str::trim);
             let specificity = specificity(parts.next().unwrap_or_default(), media_type);
-            let refused = parts.any(|parameter| is_zero_weight(parameter));
+            let refused = parts.any(is_zero_weight);
             // The most specific range that fits decides.
             if let Some(specificity) = specificity
                 && best.is_none_or(|(other, _)| specificity >= other)

@@ -61,13 +61,10 @@ impl ServerProcess {
         let beginning = format!("{name} ready ");
         loop {
             let text = fs::read_to_string(output)?;
-            let whole_lines = text
+            let mut whole_lines = text
                 .split_inclusive('\n')
                 .filter_map(|line| line.strip_suffix('\n'));
-            if let Some(line) = whole_lines
-                .filter(|line| line.starts_with(&beginning))
-                .next_back()
-            {
+            if let Some(line) = whole_lines.rfind(|line| line.starts_with(&beginning)) {
                 return Ok(line.to_owned());
             }
             if let Some(status) = self.child.try_wait()? {

@@ -6,14 +6,14 @@
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, ensure};
 use proto::feed::v1::feed_client::FeedClient;
 use proto::feed::v1::record_operation::Action;
 use proto::feed::v1::{CommitRequest, Put, RecordOperation};
 use serde_json::Value;
-use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::load::http::Connection;
@@ -29,19 +29,23 @@ pub struct Published {
     pub answered: Instant,
 }
 
-/// A way to make so many changes of the one record.
-trait Publish: Send {
-    fn publish(&mut self, changes: u32) -> anyhow::Result<Published>;
-}
-
 /// A thread that publishes on demand.
 #[derive(Debug)]
 pub struct Publisher {
     /// Taken at the drop, which ends the thread.
-    orders: Option<Sender<u32>>,
+    orders: Option<UnboundedSender<u32>>,
     results: Receiver<anyhow::Result<Published>>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// What is asked of the thread and what it answers; each order has one result.
+struct Desk {
+    orders: UnboundedReceiver<u32>,
+    results: Sender<anyhow::Result<Published>>,
+}
+
+/// Longer than any change takes that is made at all.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Publisher {
     /// Publishes by `POST /publish?n=N`.
@@ -49,8 +53,15 @@ impl Publisher {
     /// # Errors
     /// The server cannot be reached.
     pub fn http(address: SocketAddr) -> anyhow::Result<Publisher> {
-        Publisher::start(HttpPublisher {
+        let mut publisher = HttpPublisher {
             connection: Connection::open(address)?,
+        };
+        Publisher::start(move |mut desk| {
+            while let Some(changes) = desk.orders.blocking_recv() {
+                if desk.results.send(publisher.publish(changes)).is_err() {
+                    return;
+                }
+            }
         })
     }
 
@@ -59,20 +70,32 @@ impl Publisher {
     /// # Errors
     /// The feed service cannot be reached.
     pub fn commits(address: &str) -> anyhow::Result<Publisher> {
-        Publisher::start(CommitPublisher::connect(address)?)
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let mut publisher = runtime.block_on(CommitPublisher::connect(address))?;
+        // The thread stays in the runtime while it waits: the connection has to answer pings then too.
+        Publisher::start(move |mut desk| {
+            runtime.block_on(async {
+                while let Some(changes) = desk.orders.recv().await {
+                    if desk.results.send(publisher.publish(changes).await).is_err() {
+                        return;
+                    }
+                }
+            });
+        })
     }
 
-    fn start(mut publish: impl Publish + 'static) -> anyhow::Result<Publisher> {
-        let (orders, order_queue) = channel::<u32>();
+    fn start(work: impl FnOnce(Desk) + Send + 'static) -> anyhow::Result<Publisher> {
+        let (orders, order_queue) = unbounded_channel();
         let (result_queue, results) = channel();
-        let work = move || {
-            while let Ok(changes) = order_queue.recv() {
-                if result_queue.send(publish.publish(changes)).is_err() {
-                    return;
-                }
-            }
+        let desk = Desk {
+            orders: order_queue,
+            results: result_queue,
         };
-        let thread = std::thread::Builder::new().name("publisher".into()).spawn(work)?;
+        let thread = std::thread::Builder::new()
+            .name("publisher".into())
+            .spawn(move || work(desk))?;
         Ok(Publisher {
             orders: Some(orders),
             results,
@@ -97,8 +120,8 @@ impl Publisher {
     /// It could not be published.
     pub fn end(&self) -> anyhow::Result<Published> {
         self.results
-            .recv()
-            .context("the publisher has ended")?
+            .recv_timeout(ANSWER_TIMEOUT)
+            .context("nothing was published")?
             .context("cannot publish")
     }
 }
@@ -117,7 +140,7 @@ struct HttpPublisher {
     connection: Connection,
 }
 
-impl Publish for HttpPublisher {
+impl HttpPublisher {
     fn publish(&mut self, changes: u32) -> anyhow::Result<Published> {
         let sent = Instant::now();
         let response = self
@@ -138,22 +161,18 @@ impl Publish for HttpPublisher {
 }
 
 struct CommitPublisher {
-    runtime: Runtime,
     client: FeedClient<Channel>,
     made_count: u64,
 }
 
 impl CommitPublisher {
-    fn connect(address: &str) -> anyhow::Result<CommitPublisher> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+    async fn connect(address: &str) -> anyhow::Result<CommitPublisher> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
-        let channel = runtime
-            .block_on(endpoint.connect())
+        let channel = endpoint
+            .connect()
+            .await
             .context("cannot connect to the feed service")?;
         Ok(CommitPublisher {
-            runtime,
             client: FeedClient::new(channel),
             made_count: 0,
         })
@@ -173,10 +192,8 @@ impl CommitPublisher {
             action: Some(Action::Put(Put { value: value.into() })),
         }
     }
-}
 
-impl Publish for CommitPublisher {
-    fn publish(&mut self, changes: u32) -> anyhow::Result<Published> {
+    async fn publish(&mut self, changes: u32) -> anyhow::Result<Published> {
         let operations = (0..changes).map(|_| self.put()).collect();
         let request = CommitRequest {
             operations,
@@ -184,8 +201,9 @@ impl Publish for CommitPublisher {
         };
         let sent = Instant::now();
         let response = self
-            .runtime
-            .block_on(self.client.commit(request))
+            .client
+            .commit(request)
+            .await
             .context("the commit was refused")?;
         let answered = Instant::now();
         // The slot of a record's URI is 1.
