@@ -194,9 +194,11 @@ impl Watch {
     }
 
     fn note_failure(&self, failure: &FeedError) {
-        let was_live = self.status.borrow().live;
-        if was_live {
+        let before = self.status();
+        if before.live {
             warn!(%failure, "the watch broke, connecting again");
+        } else if before.reason != failure.to_string() {
+            warn!(%failure, "waiting for the feed service");
         }
         self.status.send_modify(|status| {
             if status.live {

@@ -18,7 +18,7 @@ use crate::protocol::frame::EncodedUri;
 pub(super) struct Frame {
     /// Its event id.
     pub(super) id: EventId,
-    /// The spelling in which it names its URI; its identity tells which subscriptions share the frame.
+    /// The spelling in which it names its URI.
     pub(super) spelling: Arc<EncodedUri>,
     /// The whole block as it goes out.
     pub(super) bytes: Bytes,
@@ -154,7 +154,7 @@ impl FrameRing {
         positions.retain(|position| {
             inner
                 .get(position)
-                .map_or(true, |frame| !Arc::ptr_eq(&frame.spelling, spelling))
+                .map_or(true, |frame| frame.spelling != *spelling)
         });
     }
 }

@@ -60,6 +60,7 @@ struct State {
     touched: Vec<GroupId>,
     frames: Vec<Frame>,
     wakers: Vec<Waker>,
+    busy: Vec<Arc<Stream>>,
     overflowed: Vec<Arc<Stream>>,
 }
 
@@ -110,6 +111,7 @@ impl Hub {
             touched: Vec::new(),
             frames: Vec::new(),
             wakers: Vec::new(),
+            busy: Vec::new(),
             overflowed: Vec::new(),
         };
         Hub {
@@ -192,12 +194,7 @@ impl Hub {
         }
         self.hand_out(state, pass_start);
         state.position = progress;
-        self.frames.publish();
-        let woken = isize::try_from(state.wakers.len()).unwrap_or(isize::MAX);
-        self.awaited.store(woken, Ordering::Release);
-        for waker in state.wakers.drain(..) {
-            waker.wake();
-        }
+        self.publish(state);
         for stream in std::mem::take(&mut state.overflowed) {
             self.leave(state, &stream);
             let _ = self.fallen_behind.send(stream);
@@ -274,11 +271,26 @@ impl Hub {
             };
             for stream in &group.streams {
                 match stream.push(&group.batch, pass_start, self.pending_max) {
-                    Pushed::Queued(waker) => state.wakers.extend(waker),
+                    Pushed::Idle(waker) => state.wakers.push(waker),
+                    Pushed::Busy => state.busy.push(Arc::clone(stream)),
+                    Pushed::Refused => {}
                     Pushed::Overflowed => state.overflowed.push(Arc::clone(stream)),
                 }
             }
             group.batch.clear();
+        }
+    }
+
+    /// Lets the frames of the pass be read, and wakes the writers of the streams that got some.
+    fn publish(&self, state: &mut State) {
+        self.frames.publish();
+        state
+            .wakers
+            .extend(state.busy.drain(..).filter_map(|stream| stream.take_writer()));
+        let woken = isize::try_from(state.wakers.len()).unwrap_or(isize::MAX);
+        self.awaited.store(woken, Ordering::Release);
+        for waker in state.wakers.drain(..) {
+            waker.wake();
         }
     }
 

@@ -105,8 +105,13 @@ impl CloseReason {
 
 /// What came of handing frames to a stream.
 pub(super) enum Pushed {
-    /// They wait to be written; the writer is to be woken after the publication if there is a waker.
-    Queued(Option<Waker>),
+    /// They wait to be written; the writer is idle and is to be woken after the publication.
+    Idle(Waker),
+    /// They wait to be written; the writer was at work. It may look before the publication and find nothing, so it has to
+    /// be asked again after it (see [`Stream::take_writer`]).
+    Busy,
+    /// The stream takes none: it is closed, or a catch-up brings them.
+    Refused,
     /// The stream had too many waiting: it lost them all and has to be caught up from its cursor.
     Overflowed,
 }
@@ -161,7 +166,7 @@ impl Stream {
     pub(super) fn push(&self, positions: &[u64], pass_start: u64, pending_max: usize) -> Pushed {
         let mut inner = self.lock();
         if inner.closed.is_some() || inner.behind {
-            return Pushed::Queued(None);
+            return Pushed::Refused;
         }
         if inner.live.len() + positions.len() > pending_max {
             inner.live.clear();
@@ -169,9 +174,24 @@ impl Stream {
             return Pushed::Overflowed;
         }
         inner.live.append(positions, pass_start);
+        match inner.writer.take() {
+            Some(waker) => {
+                inner.awaited = true;
+                Pushed::Idle(waker)
+            }
+            None => Pushed::Busy,
+        }
+    }
+
+    /// Takes the waker of a writer that went idle although live frames wait: it looked before they were published.
+    pub(super) fn take_writer(&self) -> Option<Waker> {
+        let mut inner = self.lock();
+        if inner.live.is_empty() {
+            return None;
+        }
         let waker = inner.writer.take();
         inner.awaited |= waker.is_some();
-        Pushed::Queued(waker)
+        waker
     }
 
     /// Appends the blocks for everything up to `until`.
@@ -298,12 +318,9 @@ impl Stream {
     /// Drops the notices of one spelling that are not written yet.
     pub(super) fn discard(&self, frames: &FrameRing, spelling: &Arc<EncodedUri>) {
         let mut inner = self.lock();
-        inner.blocks.retain(|block| {
-            !block
-                .spelling
-                .as_ref()
-                .is_some_and(|own| Arc::ptr_eq(own, spelling))
-        });
+        inner
+            .blocks
+            .retain(|block| !block.spelling.as_ref().is_some_and(|own| own == spelling));
         frames.discard(&mut inner.live, spelling);
     }
 
@@ -317,6 +334,12 @@ impl Stream {
         let waker = inner.writer.take();
         drop(inner);
         wake(waker);
+    }
+
+    /// Takes the waker away, as a poll does that finds something to write.
+    #[cfg(test)]
+    pub(super) fn forget_writer(&self) -> Option<Waker> {
+        self.lock().writer.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

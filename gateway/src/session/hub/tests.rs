@@ -1,7 +1,8 @@
 //! The hub with streams but without sockets and feed service, against a naive model.
 
 use std::collections::BTreeMap;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::AtomicUsize;
+use std::task::{Context, Poll, Wake, Waker};
 
 use proptest::prelude::*;
 
@@ -285,6 +286,61 @@ fn a_stream_with_too_many_waiting_falls_behind_and_is_caught_up() {
         .map(|revision| frame(revision, Slot::Table, "T"))
         .collect();
     assert_eq!(bench.read(&stream).unwrap(), expected);
+}
+
+/// Counts how often it wakes.
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Bell>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_writer_that_looks_in_the_middle_of_a_pass_is_woken_after_it() {
+    let mut bench = Bench::new(100);
+    let stream = bench.open("s");
+    bench.subscribe("s", &uri(None), "T");
+    bench.pass();
+    // The writer is at work, so it has left no waker, …
+    let mut guard = bench.hub.lock();
+    drop(stream.forget_writer());
+    bench.hub.note_change(&mut guard, 9, "Product", "42");
+    bench.hub.hand_out(&mut guard, bench.hub.frames.next_position());
+    // … and looks while the frame is handed out and not published.
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(Arc::clone(&bell));
+    let (next, _) = stream.poll_next(&bench.hub.frames, &Context::from_waker(&waker));
+    assert!(next.is_pending());
+    bench.hub.publish(&mut guard);
+    drop(guard);
+    assert_eq!(bell.0.load(Ordering::Relaxed), 1);
+    assert_eq!(bench.read(&stream).unwrap(), frame(9, Slot::Table, "T"));
+}
+
+#[test]
+fn what_a_catch_up_prepared_is_taken_back_by_an_unsubscribe_too() {
+    let mut bench = Bench::new(1);
+    let other = bench.open("other");
+    bench.subscribe("other", &uri(None), "T");
+    let stream = bench.open("s");
+    bench.subscribe("s", &uri(None), "T");
+    let from = bench.change("1");
+    bench.change("1");
+    bench.pass();
+    let after = stream.cursor();
+    assert!(matches!(bench.hub.go_live(&stream, after, from - 1), Step::Live));
+    bench.command(
+        "s",
+        SessionCommand::Unsubscribed {
+            uri: uri(None).into(),
+        },
+    );
+    bench.pass();
+    assert_eq!(bench.read(&stream).unwrap(), "");
+    drop(other);
 }
 
 #[test]
