@@ -29,7 +29,7 @@ pub(crate) enum Denied {
 
 /// Decides whether a principal, by its name, may do something.
 ///
-/// The service has no authentication yet, so every listener is on loopback and it is in open mode (BEHAVIOUR 14.8):
+/// The service has no authentication yet, so every listener is on loopback and it is in open mode (rule B-14.8):
 /// every principal, the anonymous one included, is super_user, whom only the service's own tables are closed to.
 pub(crate) fn decide(_principal: &str, action: Action, object: Object<'_>) -> Result<(), Denied> {
     match (action, object) {

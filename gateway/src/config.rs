@@ -7,7 +7,12 @@ use clap::{Args, Parser, Subcommand};
 
 /// Gateway for MCP subscriptions that do not get lost.
 #[derive(Debug, Parser)]
-#[command(name = "gateway", version, arg_required_else_help = true)]
+#[command(
+    name = "gateway",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -57,8 +62,8 @@ pub(crate) struct DevOptions {
     /// A schema in GraphQL SDL, a file or a folder, in place of the sample tables.
     #[arg(long, value_name = "PATH")]
     pub(crate) schema: Option<PathBuf>,
-    /// Change a price every second.
-    #[arg(long)]
+    /// Change a price of the sample tables every second.
+    #[arg(long, conflicts_with = "schema")]
     pub(crate) demo_writes: bool,
 }
 

@@ -9,10 +9,11 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::debug;
+use tracing::{debug, error};
 
 use crate::config::{Listen, ServeOptions};
 use crate::dispatch::Dispatcher;
@@ -24,6 +25,9 @@ const RING_BYTES: usize = 64 * 1024 * 1024;
 
 /// How many subscriptions a session may have (`session.max_subscriptions`).
 const MAX_SUBSCRIPTIONS: u32 = 1_000;
+
+/// Connections of the admin listener: a few probes and scrapers.
+const ADMIN_CONNECTIONS_MAX: usize = 64;
 
 /// How long responses that are under way may take after the streams were ended.
 const END_MAX: Duration = Duration::from_millis(800);
@@ -53,6 +57,9 @@ pub(crate) enum Failure {
     /// The sample records could not be written.
     #[error("cannot write the sample records into {data}: {reason}")]
     Samples { data: PathBuf, reason: String },
+    /// A part of the process ended that must not.
+    #[error("a part of the gateway broke down; its log says which, start it again")]
+    Broken,
     /// The standard output is closed.
     #[error("cannot write to the standard output: {0}")]
     Output(std::io::Error),
@@ -99,8 +106,7 @@ pub(crate) async fn serve(options: ServeOptions, shutdown: CancellationToken) ->
         options.feed
     );
     std::io::stdout().flush().map_err(Failure::Output)?;
-    server.run().await;
-    Ok(())
+    server.run().await
 }
 
 impl Server {
@@ -165,38 +171,54 @@ impl Server {
     }
 
     /// Serves until the shutdown, then ends streams and connections; returns within a second after it.
-    pub(crate) async fn run(self) {
+    ///
+    /// # Errors
+    /// [`Failure::Broken`] if a part ended by itself: without it the others would go on and deliver nothing.
+    pub(crate) async fn run(self) -> Result<(), Failure> {
         let connections = TaskTracker::new();
-        let work = TaskTracker::new();
-        work.spawn({
+        let mut parts = JoinSet::new();
+        parts.spawn({
             let (watch, shutdown) = (Arc::clone(&self.watch), self.shutdown.clone());
             async move { watch.run(shutdown).await }
         });
-        work.spawn(self.sessions.run(self.background));
-        for (listener, routes) in [
-            (self.application, crate::http::application as fn(_, _) -> _),
-            (self.admin, crate::http::admin),
+        parts.spawn(self.sessions.run(self.background));
+        let application = crate::http::application(
+            Arc::clone(&self.dispatcher),
+            self.application.local_addr().map_err(Failure::Runtime)?,
+        );
+        let admin = crate::http::admin(
+            self.dispatcher,
+            self.admin.local_addr().map_err(Failure::Runtime)?,
+        );
+        for (listener, router, connections_max) in [
+            (self.application, application, crate::process::connections_max()),
+            (self.admin, admin, ADMIN_CONNECTIONS_MAX),
         ] {
-            match listener.local_addr() {
-                Ok(address) => {
-                    let router = routes(Arc::clone(&self.dispatcher), address);
-                    work.spawn(crate::http::serve(
-                        listener,
-                        router,
-                        crate::process::connections_max(),
-                        connections.clone(),
-                        self.shutdown.clone(),
-                    ));
-                }
-                Err(error) => debug!(%error, "a listener has no address"),
+            let (connections, shutdown) = (connections.clone(), self.shutdown.clone());
+            parts.spawn(crate::http::serve(
+                listener,
+                router,
+                connections_max,
+                connections,
+                shutdown,
+            ));
+        }
+        let mut ended = Ok(());
+        while let Some(part) = parts.join_next().await {
+            if !self.shutdown.is_cancelled() {
+                error!(
+                    panicked = part.is_err(),
+                    "a part of the gateway ended, ending the rest"
+                );
+                ended = Err(Failure::Broken);
+                self.shutdown.cancel();
             }
         }
-        work.close();
-        work.wait().await;
         connections.close();
         if timeout(END_MAX, connections.wait()).await.is_err() {
             debug!(connections = connections.len(), "connections did not end in time");
         }
+        ended
     }
 }
 

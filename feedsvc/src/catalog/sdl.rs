@@ -31,7 +31,7 @@ const RECURSION_LIMIT: usize = 200;
 const TOKEN_LIMIT: usize = 1_000_000;
 /// The database of a table that names none.
 const DEFAULT_DATABASE: &str = "data";
-/// First segments of paths that the gateway serves itself (BEHAVIOUR 1.2, 1.5).
+/// First segments of paths that the gateway serves itself (rules B-1.2 and B-1.5).
 const RESERVED_PATHS: &[&str] = &[
     "mcp",
     "sse",

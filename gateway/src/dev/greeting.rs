@@ -43,8 +43,9 @@ impl Greeting<'_> {
 
 sh <<'END'
 mcp=http://{application}/mcp
-post() {{ curl -sS "$mcp" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' "$@"; }}
+post() {{ curl -sS "$mcp" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' -w '\n' "$@"; }}
 session=$(post -o /dev/null -D - -d '{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-11-25","capabilities":{{}},"clientInfo":{{"name":"curl","version":"1"}}}}}}' | tr -d '\r' | sed -n 's/^[Mm]cp-[Ss]ession-[Ii]d: //p')
+echo "session $session"
 post -H "Mcp-Session-Id: $session" -d '{{"jsonrpc":"2.0","method":"notifications/initialized"}}'
 post -H "Mcp-Session-Id: $session" -d '{{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{{"uri":"feed+rest://{application}/Product/42"}}}}' &
 curl -sSN "$mcp" -H 'Accept: text/event-stream' -H "Mcp-Session-Id: $session"

@@ -10,7 +10,6 @@ use feedsvc::{Options, SchemaSource, Service};
 use greeting::Greeting;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::error;
 
 use crate::config::DevOptions;
 use crate::feed::FeedClient;
@@ -53,12 +52,13 @@ pub(crate) async fn run(options: DevOptions, shutdown: CancellationToken) -> Res
     let tasks = TaskTracker::new();
     // The gateway ends first: its streams end as planned, not because the feed service went away.
     let feed_shutdown = CancellationToken::new();
-    tasks.spawn({
-        let feed_shutdown = feed_shutdown.clone();
+    let feed_service = tasks.spawn({
+        let (feed_shutdown, shutdown) = (feed_shutdown.clone(), shutdown.clone());
         async move {
-            if let Err(error) = service.serve(listener, feed_shutdown).await {
-                error!(%error, "the feed service ended");
-            }
+            let ended = service.serve(listener, feed_shutdown).await;
+            // One without the other is of no use.
+            shutdown.cancel();
+            ended
         }
     });
     let live = server.live();
@@ -77,13 +77,15 @@ pub(crate) async fn run(options: DevOptions, shutdown: CancellationToken) -> Res
         shutdown.cancelled().await;
     }
     shutdown.cancel();
-    if let Err(error) = gateway.await {
-        error!(%error, "the gateway ended");
-    }
+    let gateway = gateway.await.unwrap_or(Err(Failure::Broken));
     feed_shutdown.cancel();
+    let feed_service = match feed_service.await {
+        Ok(ended) => ended.map_err(|error| Failure::FeedService(error.to_string())),
+        Err(_panicked) => Err(Failure::Broken),
+    };
     tasks.close();
     tasks.wait().await;
-    started
+    started.and(gateway).and(feed_service)
 }
 
 /// Waits until the gateway follows the feed service, and writes the sample records.

@@ -47,6 +47,8 @@ pub(crate) enum SessionCommand {
     Opened {
         /// The instance that owns the stream from now on.
         instance: Box<str>,
+        /// The name of the principal that opened it.
+        principal: Box<str>,
     },
     /// Its stream ended.
     Closed,
@@ -82,7 +84,7 @@ impl Entry {
             Some(v1::entry::Body::Session(session)) => match session.command {
                 Some(command) => Body::Session {
                     id: session.session_id.into(),
-                    command: read_command(command),
+                    command: read_command(command, entry.principal),
                 },
                 None => Body::Other,
             },
@@ -101,7 +103,7 @@ impl Entry {
             Body::Session { id, command } => {
                 id.len()
                     + match command {
-                        SessionCommand::Opened { instance } => instance.len(),
+                        SessionCommand::Opened { instance, principal } => instance.len() + principal.len(),
                         SessionCommand::Subscribed { uri, spelling } => uri.len() + spelling.len(),
                         SessionCommand::Unsubscribed { uri } => uri.len(),
                         SessionCommand::Created | SessionCommand::Closed | SessionCommand::Deleted => 0,
@@ -113,12 +115,13 @@ impl Entry {
     }
 }
 
-fn read_command(command: v1::session_command::Command) -> SessionCommand {
+fn read_command(command: v1::session_command::Command, principal: String) -> SessionCommand {
     use v1::session_command::Command;
     match command {
         Command::Created(_) => SessionCommand::Created,
         Command::Opened(opened) => SessionCommand::Opened {
             instance: opened.instance.into(),
+            principal: principal.into(),
         },
         Command::Closed(_) => SessionCommand::Closed,
         Command::Subscribed(subscribed) => SessionCommand::Subscribed {

@@ -40,6 +40,9 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections beyond the limit that are accepted at a time, to be told 503 instead of being left waiting.
 const REFUSED_MAX: usize = 64;
 
+/// How long one of those may take for the headers of its request.
+const REFUSED_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// How long to pause when no connection can be accepted, for example because no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -59,9 +62,12 @@ pub(crate) async fn serve(
     let refusal = Router::new().fallback(refuse);
     let drain = Drain::default();
     loop {
-        let (place, router) = match Arc::clone(&places).try_acquire_owned() {
-            Ok(place) => (Ok(place), &router),
-            Err(_full) => (Arc::clone(&refused_places).acquire_owned().await, &refusal),
+        // A place first, in the usual case at once; when there is none, whatever comes free first.
+        let (mut has_room, mut place) = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return drain.begin(),
+            place = Arc::clone(&places).acquire_owned() => (true, place),
+            place = Arc::clone(&refused_places).acquire_owned() => (false, place),
         };
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return drain.begin(),
@@ -72,7 +78,16 @@ pub(crate) async fn serve(
                 if let Err(error) = prepare(&stream) {
                     debug!(%peer, %error, "cannot set the options of a connection");
                 }
-                let connection = connection(stream, router.clone(), drain.clone());
+                if !has_room && let Ok(free) = Arc::clone(&places).try_acquire_owned() {
+                    // One came free while nobody called.
+                    (has_room, place) = (true, Ok(free));
+                }
+                let (router, timeout) = if has_room {
+                    (router.clone(), HEADER_TIMEOUT)
+                } else {
+                    (refusal.clone(), REFUSED_TIMEOUT)
+                };
+                let connection = connection(stream, router, timeout, drain.clone());
                 tasks.spawn(async move {
                     connection.await;
                     drop(place);
@@ -120,11 +135,11 @@ impl Drain {
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, drain: Drain) {
+async fn connection(stream: TcpStream, router: Router, header_timeout: Duration, drain: Drain) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
+        .header_read_timeout(header_timeout)
         .max_buf_size(HEADER_LIMIT_BYTES);
     let mut connection =
         pin!(builder.serve_connection(Socket::new(stream), TowerToHyperService::new(router)));

@@ -1,13 +1,20 @@
 //! Reading the body of a request, up to its limit.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use bytes::Bytes;
+use http::StatusCode;
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use thiserror::Error;
+use tokio::time::timeout;
 
 /// The largest body of a request, in bytes.
 const LIMIT_BYTES: usize = 4 * 1024 * 1024;
+
+/// How long a body may take: 4 MiB at 70 KB/s.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -15,9 +22,23 @@ pub(super) enum BodyError {
     /// It is larger than the limit, or was announced to be.
     #[error("the body has more than {LIMIT_BYTES} bytes")]
     TooLarge,
+    /// It did not come in time.
+    #[error("the body did not come within {} s", TIMEOUT.as_secs())]
+    TooSlow,
     /// The connection or the encoding broke.
     #[error("the body ended too early")]
     Broken,
+}
+
+impl BodyError {
+    /// Returns the status that tells a client of it.
+    pub(super) fn status(self) -> StatusCode {
+        match self {
+            BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            BodyError::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            BodyError::Broken => StatusCode::BAD_REQUEST,
+        }
+    }
 }
 
 /// Reads a body to its end. One that is announced as too large is not waited for.
@@ -25,9 +46,10 @@ pub(super) async fn read(body: Body) -> Result<Bytes, BodyError> {
     if body.size_hint().lower() > LIMIT_BYTES as u64 {
         return Err(BodyError::TooLarge);
     }
-    match Limited::new(body, LIMIT_BYTES).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(BodyError::TooLarge),
-        Err(_) => Err(BodyError::Broken),
+    match timeout(TIMEOUT, Limited::new(body, LIMIT_BYTES).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(BodyError::TooLarge),
+        Ok(Err(_)) => Err(BodyError::Broken),
+        Err(_elapsed) => Err(BodyError::TooSlow),
     }
 }

@@ -9,7 +9,7 @@ use http::header::{ALLOW, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 
 use super::answer::{AnswerForm, SESSION_ID, refusal, respond};
-use super::body::{self, BodyError};
+use super::body;
 use super::negotiate::{EVENT_STREAM, JSON, accepts, is_json};
 use crate::dispatch::{Dispatcher, Headers};
 use crate::protocol::error::RpcError;
@@ -38,7 +38,7 @@ pub(super) async fn post(State(dispatcher): State<Arc<Dispatcher>>, request: Req
     }
     let body = match body::read(body).await {
         Ok(body) => body,
-        Err(error) => return refusal(status(error), &RpcError::invalid_request(error.to_string())),
+        Err(error) => return refusal(error.status(), &RpcError::invalid_request(error.to_string())),
     };
     respond(dispatcher.post(read(&parts.headers), body).await, form)
 }
@@ -64,13 +64,6 @@ pub(super) async fn head() -> Response {
         [(ALLOW, HeaderValue::from_static("DELETE, GET, POST"))],
     )
         .into_response()
-}
-
-fn status(error: BodyError) -> StatusCode {
-    match error {
-        BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        BodyError::Broken => StatusCode::BAD_REQUEST,
-    }
 }
 
 fn read(headers: &HeaderMap) -> Headers<'_> {

@@ -10,7 +10,7 @@ use http::{Method, Request, StatusCode, Uri};
 use serde_json::json;
 
 use super::answer::retry_after;
-use super::body::{self, BodyError};
+use super::body;
 use super::negotiate::{JSON, is_json};
 use crate::dispatch::{Dispatcher, RecordFailure};
 use crate::protocol::resource_uri::{self, ResourceUri, RowUri};
@@ -60,10 +60,7 @@ async fn put(dispatcher: &Dispatcher, row: &RowUri, key: &str, request: Request<
     let location = request.uri().path().to_owned();
     let body = match body::read(request.into_body()).await {
         Ok(body) => body,
-        Err(error @ BodyError::TooLarge) => {
-            return problem(StatusCode::PAYLOAD_TOO_LARGE, &error.to_string());
-        }
-        Err(error @ BodyError::Broken) => return problem(StatusCode::BAD_REQUEST, &error.to_string()),
+        Err(error) => return problem(error.status(), &error.to_string()),
     };
     let written = match dispatcher.put_record(&row.path, key, body).await {
         Ok(written) => written,

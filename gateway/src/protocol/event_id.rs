@@ -74,7 +74,7 @@ impl fmt::Display for EventId {
     }
 }
 
-/// What a `Last-Event-ID` header says (BEHAVIOUR 4.3 and 4.5).
+/// What a `Last-Event-ID` header says (rules B-4.3 and B-4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastEventId {
     /// There is none, or it is empty.

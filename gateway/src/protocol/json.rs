@@ -175,7 +175,7 @@ pub(super) struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// As many as any array that is read this way may have (BEHAVIOUR 2.5): more are only counted.
+    /// As many as any array that is read this way may have (rule B-2.5): more are only counted.
     pub(super) const MAX_KEPT: usize = 100;
 
     /// Reads an array; the caller has seen that `text` begins one.

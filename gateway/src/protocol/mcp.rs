@@ -82,7 +82,7 @@ impl InitializeResult {
     }
 }
 
-/// What the server can do: all of it, always (BEHAVIOUR 3.2).
+/// What the server can do: all of it, always (rule B-3.2).
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ServerCapabilities {

@@ -1,6 +1,6 @@
 //! JSON-RPC 2.0 messages as they come from a client.
 //!
-//! The rules are those of MCP 2025-11-25, Overview, Messages, and of BEHAVIOUR 2.4 and 2.5: an id is a string or an
+//! The rules are those of MCP 2025-11-25, Overview, Messages, and of the rules B-2.4 and B-2.5: an id is a string or an
 //! integer and never null, and a duplicate key in the envelope, `params` or `params._meta` refuses the message. What
 //! lies deeper stays raw text for whoever reads it.
 

@@ -5,7 +5,7 @@
 //! that reaches back far enough, and from the feed service's log otherwise; of more than `catch_up_max` frames only the
 //! newest of each URI is sent (it is *folded*). What a log no longer has is a *gap*, and told: each URI once, without id.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
 use super::Sessions;
-use super::hub::{NotAdopted, Step, collect_blocks};
+use super::hub::{NotAdopted, Snapshot, Step, collect_blocks};
 use super::stream::{Block, CloseReason, Stream};
 use super::subscriptions::{Subscription, Subscriptions};
 use crate::feed::{FeedError, Opened, Target};
@@ -26,17 +26,21 @@ const SCAN_ENTRIES: usize = 4096;
 /// How many targets one call for newest revisions names (the contract allows 10,000).
 const TARGETS_PER_CALL: usize = 5_000;
 
-/// How long to pause after a call to the feed service failed.
-const RETRY_DELAY: Duration = Duration::from_millis(100);
+/// How long to pause after a call to the feed service failed, at first and at most.
+const RETRY_DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// How often a wait for the hub looks whether there is still something to wait for.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Opens a stream that was attached to the hub: takes its ownership, replays what `last` asks for, lets it go live.
 pub(super) async fn open(sessions: Arc<Sessions>, stream: Arc<Stream>, last: LastEventId) {
-    let Some((opened, subscriptions)) = adopt(&sessions, &stream).await else {
+    let Some((opened, snapshot)) = adopt(&sessions, &stream).await else {
         return;
     };
-    let fence = opened.fence;
-    let mut blocks = missed(&sessions, &stream, &opened, &subscriptions, last).await;
-    let opening = EventId::new(fence, Slot::Opening);
+    // What was subscribed since the open missed nothing.
+    let before = snapshot.subscriptions.as_of(opened.fence);
+    let mut blocks = missed(&sessions, &stream, &opened, &before, last).await;
+    let opening = EventId::new(opened.fence, Slot::Opening);
     if stream.version.features().opening_block {
         blocks.push(Block {
             id: Some(opening),
@@ -44,8 +48,8 @@ pub(super) async fn open(sessions: Arc<Sessions>, stream: Arc<Stream>, last: Las
             bytes: frame::opening(opening, retry()),
         });
     }
-    info!(session.id = %stream.session, revision = fence, blocks = blocks.len(), "opened a stream");
-    stream.prepare(blocks, opening);
+    info!(session.id = %stream.session, revision = opened.fence, blocks = blocks.len(), "opened a stream");
+    sessions.hub.prepare(&stream, &snapshot, blocks, opening);
     go_on(&sessions, &stream, opening).await;
 }
 
@@ -58,32 +62,37 @@ pub(super) async fn catch_up(sessions: Arc<Sessions>, stream: Arc<Stream>) {
 
 /// Makes this instance the owner of the session's stream and hands the stream to the hub, with what it is subscribed to.
 ///
-/// `None`: the stream was closed or replaced meanwhile.
-async fn adopt(sessions: &Arc<Sessions>, stream: &Arc<Stream>) -> Option<(Opened, Subscriptions)> {
+/// `None`: the stream was closed or replaced meanwhile. The hub sees to it then that the ownership is given back.
+async fn adopt(sessions: &Sessions, stream: &Arc<Stream>) -> Option<(Opened, Snapshot)> {
     loop {
+        let (epoch, _) = sessions.ring.beginning();
         let opened = take_ownership(sessions, stream).await?;
-        let fence = opened.fence;
-        while sessions.hub.position() < fence && !stream.is_closed() {
-            let _ = timeout(Duration::from_secs(1), sessions.hub.reached(fence)).await;
-        }
-        let subscriptions = Subscriptions::read(&opened.session.subscriptions);
-        match sessions.hub.adopt(stream, fence, subscriptions.clone()) {
-            Ok(()) => return Some((opened, subscriptions)),
-            // The watch began after the open, so nobody here saw what came in between: take it over once more.
-            Err(NotAdopted::Forgotten) => {}
-            Err(NotAdopted::Replaced) => {
-                // A newer stream of this instance has the ownership now, whichever open came last.
-                if !sessions.hub.holds(&stream.session) {
-                    sessions.give_back(stream, fence);
-                }
+        while sessions.hub.position() < opened.fence {
+            if stream.is_closed() {
                 return None;
             }
+            if sessions.ring.beginning().0 != epoch {
+                break;
+            }
+            let _ = timeout(LOOK_INTERVAL, sessions.hub.reached(opened.fence)).await;
+        }
+        if epoch > 0 && sessions.ring.beginning().0 != epoch {
+            // The open was in a history that the feed service no longer has.
+            continue;
+        }
+        let subscriptions = Subscriptions::read(&opened.session.subscriptions);
+        match sessions.hub.adopt(stream, opened.fence, subscriptions) {
+            Ok(snapshot) => return Some((opened, snapshot)),
+            // The watch began after the open, so nobody here saw what came in between: take it over once more.
+            Err(NotAdopted::Forgotten) => {}
+            Err(NotAdopted::Replaced) => return None,
         }
     }
 }
 
 /// Makes this instance the owner of the session's stream; waits for the feed service as long as the client does.
 async fn take_ownership(sessions: &Sessions, stream: &Stream) -> Option<Opened> {
+    let mut delay = RETRY_DELAY.0;
     loop {
         if stream.is_closed() {
             return None;
@@ -100,7 +109,8 @@ async fn take_ownership(sessions: &Sessions, stream: &Stream) -> Option<Opened> 
             }
             Err(error) => {
                 debug!(session.id = %stream.session, %error, "cannot open the stream yet");
-                sleep(RETRY_DELAY).await;
+                sleep(delay).await;
+                delay = RETRY_DELAY.1.min(delay * 2);
             }
         }
     }
@@ -125,7 +135,7 @@ async fn missed(
             blocks
         }
         LastEventId::NotANumber => {
-            let mut blocks = newest_frames(sessions, subscriptions, opened.fence);
+            let mut blocks = newest_frames(sessions, subscriptions, opened.fence).await;
             blocks.extend(tell_gap(subscriptions));
             blocks
         }
@@ -144,16 +154,17 @@ async fn go_on(sessions: &Sessions, stream: &Arc<Stream>, mut after: EventId) {
             Step::Further => {}
         }
         stream.drained().await;
-        let Some(subscriptions) = sessions.hub.subscriptions(stream) else {
+        // Frozen here, both at one moment: what comes later waits for the next pass, so that no URI is put off for ever.
+        let Some(snapshot) = sessions.hub.snapshot(stream) else {
             return;
         };
-        // Frozen here: what comes later waits for the next pass, so that no URI is put off for ever.
-        let until = sessions.hub.position();
+        let until = snapshot.position;
         let end = EventId::new(until, Slot::Bookmark);
-        match collect(sessions, stream, &subscriptions, after, until).await {
-            Ok(blocks) => stream.prepare(blocks, end),
-            Err(Gap) => stream.prepare(tell_gap(&subscriptions), end),
-        }
+        let blocks = match collect(sessions, stream, &snapshot.subscriptions, after, until).await {
+            Ok(blocks) => blocks,
+            Err(Gap) => tell_gap(&snapshot.subscriptions),
+        };
+        sessions.hub.prepare(stream, &snapshot, blocks, end);
         (after, revision) = (end, until);
     }
 }
@@ -172,9 +183,13 @@ async fn collect(
     if let Some(blocks) = collect_from_ring(sessions, subscriptions, after, until).await {
         return Ok(blocks);
     }
-    let _permit = sessions.log_reads.acquire().await;
+    let mut delay = RETRY_DELAY.0;
     loop {
-        match collect_from_log(sessions, subscriptions, after, until).await {
+        // For one try only: a feed service that is away must not keep others from trying.
+        let permit = sessions.log_reads.acquire().await;
+        let collected = collect_from_log(sessions, subscriptions, after, until).await;
+        drop(permit);
+        match collected {
             Ok(blocks) => return Ok(blocks),
             Err(FeedError::Compacted | FeedError::LostHistory) => return Err(Gap),
             Err(error) if stream.is_closed() => {
@@ -183,7 +198,8 @@ async fn collect(
             }
             Err(error) => {
                 warn!(session.id = %stream.session, %error, "cannot read the log for a catch-up, trying again");
-                sleep(RETRY_DELAY).await;
+                sleep(delay).await;
+                delay = RETRY_DELAY.1.min(delay * 2);
             }
         }
     }
@@ -200,12 +216,14 @@ async fn collect_from_ring(
     let mut revision = start(after);
     while revision < until {
         let mut found = Vec::new();
-        revision = sessions
-            .ring
-            .visit(revision, until, SCAN_ENTRIES, |entry| {
-                collect_blocks(entry, subscriptions, after, &mut found)
-            })
-            .ok()?;
+        let seen = sessions.ring.visit(revision, until, SCAN_ENTRIES, |entry| {
+            collect_blocks(entry, subscriptions, after, &mut found);
+        });
+        match seen {
+            Ok(progress) if progress > revision => revision = progress,
+            // The ring ends before `until`, or begins after the cursor: another history, or simply too old.
+            Ok(_) | Err(_) => return None,
+        }
         folder.extend(found);
         tokio::task::yield_now().await;
     }
@@ -277,23 +295,24 @@ async fn collect_from_log(
 }
 
 /// Returns the newest frames that the session's stream carried, as far as the ring reaches, at most `replay_frames`.
-fn newest_frames(sessions: &Sessions, subscriptions: &Subscriptions, until: u64) -> Vec<Block> {
-    let mut blocks = std::collections::VecDeque::new();
-    let mut found = Vec::new();
-    let after = EventId::from_u64(0);
-    let from = sessions
-        .ring
-        .visit(0, until, 0, |_| {})
-        .map_or_else(|behind| behind.after, |_| 0);
-    let _ = sessions.ring.visit(from, until, usize::MAX, |entry| {
-        collect_blocks(entry, subscriptions, after, &mut found);
-        for block in found.drain(..) {
-            if blocks.len() == sessions.limits.replay_frames {
-                blocks.pop_front();
-            }
-            blocks.push_back(block);
+async fn newest_frames(sessions: &Sessions, subscriptions: &Subscriptions, until: u64) -> Vec<Block> {
+    let mut blocks = VecDeque::new();
+    let (_, mut revision) = sessions.ring.beginning();
+    while revision < until {
+        let mut found = Vec::new();
+        let seen = sessions.ring.visit(revision, until, SCAN_ENTRIES, |entry| {
+            collect_blocks(entry, subscriptions, EventId::from_u64(0), &mut found);
+        });
+        match seen {
+            Ok(progress) if progress > revision => revision = progress,
+            // The oldest left the ring meanwhile.
+            Ok(_) | Err(_) => revision = sessions.ring.beginning().1.max(revision + 1),
         }
-    });
+        blocks.extend(found);
+        let surplus = blocks.len().saturating_sub(sessions.limits.replay_frames);
+        blocks.drain(..surplus);
+        tokio::task::yield_now().await;
+    }
     blocks.into()
 }
 

@@ -23,9 +23,9 @@ use super::stream::{Block, CloseReason, Pushed, Stream};
 use super::subscriptions::Subscriptions;
 use crate::feed::{Body, Entry, Ring, SessionCommand};
 use crate::protocol::event_id::{EventId, Slot};
-use crate::protocol::frame;
+use crate::protocol::frame::{self, EncodedUri};
 
-/// How many entries one pass takes. The batch is the only large lever in a burst (DESIGN, bars); beyond 64 it gains nothing.
+/// How many entries one pass takes. The batch is the only large lever in a burst (measured); beyond 64 it gains nothing.
 const PASS_ENTRIES: usize = 64;
 
 /// How long a pass waits at most for the streams that it woke. Writing to 5,000 sockets takes one core 60 ms.
@@ -67,11 +67,41 @@ struct State {
 /// A stream of this instance.
 struct Local {
     stream: Arc<Stream>,
-    /// The open's own revision; commands of the session at or below it are in `subscriptions` already. `None`: not open yet.
+    /// The revision of the open that `subscriptions` began with: commands at or below it are in them. `None`: not open yet.
     fence: Option<u64>,
+    /// The newest open of the session by this instance that was seen, or 0: what has to be given back when the stream ends.
+    opened: u64,
     subscriptions: Subscriptions,
+    /// Rises with every change of `subscriptions`.
+    generation: u64,
     /// The stream is in the index.
     live: bool,
+}
+
+/// The subscriptions of a stream at one moment.
+pub(super) struct Snapshot {
+    /// What it was subscribed to.
+    pub(super) subscriptions: Subscriptions,
+    /// Everything up to this revision was handed on.
+    pub(super) position: u64,
+    generation: u64,
+}
+
+/// What the hub tells of sessions that are not its own matter.
+pub(super) enum Told<'a> {
+    /// The session was deleted or expired.
+    SessionEnded(&'a str),
+    /// The feed has another history: nothing that was known of any session holds.
+    HistoryLost,
+    /// This instance became the owner of a stream that nobody here reads: its client left before.
+    Orphaned {
+        /// The session.
+        session: &'a str,
+        /// The principal that it belongs to.
+        principal: &'a str,
+        /// The fencing token.
+        fence: u64,
+    },
 }
 
 /// Why a stream cannot be adopted.
@@ -144,11 +174,11 @@ impl Hub {
 
     /// Hands on what comes until `shutdown`.
     ///
-    /// `forget` is told of each session that ended, and with `None` that nothing known of any session holds any more.
-    pub(super) async fn run(&self, shutdown: CancellationToken, forget: impl Fn(Option<&str>)) {
+    /// `tell` gets what concerns others; it runs under the hub's lock and must not call the hub.
+    pub(super) async fn run(&self, shutdown: CancellationToken, tell: impl Fn(Told<'_>)) {
         let mut bell = self.ring.bell();
         loop {
-            while self.pass(&forget) {
+            while self.pass(&tell) {
                 self.wait_for_streams().await;
                 if shutdown.is_cancelled() {
                     return;
@@ -162,9 +192,9 @@ impl Hub {
     }
 
     /// Hands on one batch of entries; returns whether there were any.
-    fn pass(&self, forget: &impl Fn(Option<&str>)) -> bool {
+    fn pass(&self, tell: &impl Fn(Told<'_>)) -> bool {
         if self.begin_anew() {
-            forget(None);
+            tell(Told::HistoryLost);
         }
         let mut state = self.lock();
         let state = &mut *state;
@@ -184,10 +214,24 @@ impl Hub {
                 Body::Change { table, key } => self.note_change(state, entry.revision, &table.path, key),
                 Body::Session { id, command } => {
                     self.hand_out(state, pass_start);
-                    self.apply(state, entry.revision, id, command);
-                    if matches!(command, SessionCommand::Deleted) {
-                        forget(Some(id));
+                    match command {
+                        SessionCommand::Opened { instance, principal }
+                            if *instance == self.instance && !state.streams.contains_key(&**id) =>
+                        {
+                            tell(Told::Orphaned {
+                                session: id,
+                                principal,
+                                fence: entry.revision,
+                            });
+                        }
+                        SessionCommand::Deleted => tell(Told::SessionEnded(id)),
+                        SessionCommand::Created
+                        | SessionCommand::Opened { .. }
+                        | SessionCommand::Closed
+                        | SessionCommand::Subscribed { .. }
+                        | SessionCommand::Unsubscribed { .. } => {}
                     }
+                    self.apply(state, entry.revision, id, command);
                 }
                 Body::Other => {}
             }
@@ -203,13 +247,14 @@ impl Hub {
         true
     }
 
-    /// Begins at the ring's beginning if the feed has another history than before, and ends every open stream: what their
-    /// clients hold of the old one is a gap, which they are told when they open again. Returns whether it was so.
+    /// Begins at the ring's beginning if the feed has another history than before, and ends every open stream: their
+    /// clients open again and are told what the new history has for their cursor. Returns whether it was so.
     fn begin_anew(&self) -> bool {
         let (epoch, after) = self.ring.beginning();
         let mut state = self.lock();
         let state = &mut *state;
-        if state.epoch == epoch {
+        // The ring never lets go of what the hub has not seen, unless it began anew.
+        if state.epoch == epoch && after <= state.position {
             return false;
         }
         state.epoch = epoch;
@@ -287,8 +332,9 @@ impl Hub {
         state
             .wakers
             .extend(state.busy.drain(..).filter_map(|stream| stream.take_writer()));
+        // Added, not stored: a stream that was polled in between is counted off already.
         let woken = isize::try_from(state.wakers.len()).unwrap_or(isize::MAX);
-        self.awaited.store(woken, Ordering::Release);
+        self.awaited.fetch_add(woken, Ordering::AcqRel);
         for waker in state.wakers.drain(..) {
             waker.wake();
         }
@@ -306,13 +352,16 @@ impl Hub {
                 stream.close(CloseReason::SessionEnded);
                 return;
             }
-            SessionCommand::Opened { instance } if **instance == *self.instance => {
-                // The newest open of this instance is this stream's, or gives it its fence.
-                local.fence = local.fence.map(|fence| fence.max(revision));
+            SessionCommand::Opened { instance, .. } if *instance == self.instance => {
+                // By this stream, or by one of this instance that it replaced: either way it is the owner now.
+                local.opened = local.opened.max(revision);
                 return;
             }
             SessionCommand::Opened { .. } => {
-                if local.fence.is_some_and(|fence| revision > fence) {
+                if local
+                    .fence
+                    .is_some_and(|fence| revision > fence.max(local.opened))
+                {
                     let stream = Arc::clone(&local.stream);
                     self.release(state, &stream);
                     stream.close(CloseReason::TakenOver);
@@ -325,6 +374,7 @@ impl Hub {
         if local.fence.is_none_or(|fence| revision <= fence) {
             return;
         }
+        local.generation += 1;
         match command {
             SessionCommand::Subscribed { uri, spelling } => {
                 if let Some(subscription) = local.subscriptions.add(uri, spelling, revision)
@@ -374,7 +424,7 @@ impl Hub {
 
     /// Notes that a stream that the hub waits for has run, or ended.
     pub(super) fn note_polled(&self) {
-        // Streams of an earlier pass that ran late are counted off too: the wait then ends early, nothing else.
+        // Each stream that was woken is counted off once: when it runs, or when it ends without.
         if self.awaited.fetch_sub(1, Ordering::AcqRel) <= 1 {
             self.all_polled.notify_one();
         }
@@ -386,15 +436,18 @@ impl Hub {
         let older = state
             .streams
             .get(&*stream.session)
-            .map(|local| Arc::clone(&local.stream));
-        if let Some(older) = older {
+            .map(|local| (Arc::clone(&local.stream), local.opened));
+        let opened = older.as_ref().map_or(0, |(_, opened)| *opened);
+        if let Some((older, _)) = older {
             self.release(&mut state, &older);
             older.close(CloseReason::TakenOver);
         }
         let local = Local {
             stream: Arc::clone(stream),
             fence: None,
+            opened,
             subscriptions: Subscriptions::default(),
+            generation: 0,
             live: false,
         };
         state.streams.insert(Arc::clone(&stream.session), local);
@@ -409,7 +462,7 @@ impl Hub {
         stream: &Arc<Stream>,
         fence: u64,
         subscriptions: Subscriptions,
-    ) -> Result<(), NotAdopted> {
+    ) -> Result<Snapshot, NotAdopted> {
         let mut state = self.lock();
         let position = state.position;
         let Some(local) = state
@@ -431,21 +484,47 @@ impl Hub {
             });
         seen.map_err(|_behind| NotAdopted::Forgotten)?;
         local.fence = Some(fence);
+        local.opened = local.opened.max(fence);
         local.subscriptions = subscriptions;
+        local.generation += 1;
         for (revision, command) in commands {
             self.apply(&mut state, revision, &stream.session, &command);
         }
-        Ok(())
+        state.snapshot(stream).ok_or(NotAdopted::Replaced)
     }
 
     /// Returns the present subscriptions of a stream; `None` if it is not this instance's any more.
-    pub(super) fn subscriptions(&self, stream: &Arc<Stream>) -> Option<Subscriptions> {
+    pub(super) fn snapshot(&self, stream: &Arc<Stream>) -> Option<Snapshot> {
+        self.lock().snapshot(stream)
+    }
+
+    /// Appends the blocks that were made of `snapshot` for everything up to `until`, without those whose subscription has
+    /// ended since.
+    pub(super) fn prepare(
+        &self,
+        stream: &Arc<Stream>,
+        snapshot: &Snapshot,
+        mut blocks: Vec<Block>,
+        until: EventId,
+    ) {
         let state = self.lock();
-        state
-            .streams
-            .get(&*stream.session)
-            .filter(|local| local.is(stream))
-            .map(|local| local.subscriptions.clone())
+        let Some(local) = state.local(stream) else {
+            return;
+        };
+        if local.generation != snapshot.generation {
+            let present: HashMap<&EncodedUri, u64> = local
+                .subscriptions
+                .iter()
+                .map(|subscription| (&*subscription.spelling, subscription.revision))
+                .collect();
+            blocks.retain(|block| match &block.spelling {
+                None => true,
+                Some(spelling) => present
+                    .get(&**spelling)
+                    .is_some_and(|since| block.id.is_none_or(|id| id.revision() > *since)),
+            });
+        }
+        stream.prepare(blocks, until);
     }
 
     /// Lets a stream that was caught up after `revision` go live, if little enough came since.
@@ -488,16 +567,12 @@ impl Hub {
         }
     }
 
-    /// Lets a stream go whose body ended; returns its fence if it was still the session's stream and open.
+    /// Lets a stream go whose reader is gone; returns the open that has to be given back, if there was one and it stands.
     pub(super) fn detach(&self, stream: &Arc<Stream>) -> Option<u64> {
         let mut state = self.lock();
-        let fence = state
-            .streams
-            .get(&*stream.session)
-            .filter(|local| local.is(stream))?
-            .fence;
+        let opened = state.local(stream)?.opened;
         self.release(&mut state, stream);
-        fence
+        (opened > 0).then_some(opened)
     }
 
     /// Says whether this instance holds the session's stream.
@@ -555,6 +630,23 @@ impl Hub {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under the lock would leave at worst a stream too many in the index; going on is better than ending.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn local(&self, stream: &Arc<Stream>) -> Option<&Local> {
+        self.streams
+            .get(&*stream.session)
+            .filter(|local| local.is(stream))
+    }
+
+    fn snapshot(&self, stream: &Arc<Stream>) -> Option<Snapshot> {
+        let local = self.local(stream)?;
+        Some(Snapshot {
+            subscriptions: local.subscriptions.clone(),
+            position: self.position,
+            generation: local.generation,
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tracing::info;
 
 use super::Sessions;
-use super::stream::{Next, Stream};
+use super::stream::{CloseReason, Next, Stream};
 
 /// The one reader of a stream. Dropping it ends the stream: delivery stops, the session and its subscriptions stay.
 pub(crate) struct StreamReader {
@@ -48,8 +48,12 @@ impl Drop for StreamReader {
         if self.stream.take_awaited() {
             self.sessions.hub.note_polled();
         }
-        if let Some(fence) = self.sessions.hub.detach(&self.stream) {
-            self.sessions.give_back(&self.stream, fence);
+        let opened = self.sessions.hub.detach(&self.stream);
+        // A catch-up that works for the stream ends with it.
+        self.stream.close(CloseReason::ClientLeft);
+        if let Some(fence) = opened {
+            self.sessions
+                .give_back(Arc::clone(&self.stream.session), &self.stream.principal, fence);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -18,7 +19,8 @@ pub(crate) struct Session {
     pub(crate) principal: Box<str>,
     /// The protocol version that was negotiated.
     pub(crate) version: Version,
-    pub(super) read_at: Instant,
+    /// When the record was read last.
+    read_at: Mutex<Instant>,
     pub(super) takeovers: Arc<Takeovers>,
     in_flight: Mutex<HashSet<RequestId>>,
 }
@@ -47,10 +49,18 @@ impl Session {
             id,
             principal: principal.into(),
             version,
-            read_at: Instant::now(),
+            read_at: Mutex::new(Instant::now()),
             takeovers: Arc::default(),
             in_flight: Mutex::new(HashSet::new()),
         }
+    }
+
+    /// Returns how long ago the record was read.
+    pub(super) fn age(&self) -> Duration {
+        self.read_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .elapsed()
     }
 
     /// Takes a request id for as long as the answer takes; `None` if another request has it.
@@ -91,18 +101,24 @@ impl Registry {
         self.lock().sessions.get(id).cloned()
     }
 
-    /// Takes a session in, or in place of what was known of it.
-    pub(super) fn insert(&self, session: &Arc<Session>) {
+    /// Takes a session in that was just read, and returns it; one that is known stays, as read now.
+    pub(super) fn insert(&self, session: Session) -> Arc<Session> {
         let mut inner = self.lock();
-        if inner.sessions.len() >= self.limit && !inner.sessions.contains_key(&session.id) {
+        if let Some(known) = inner.sessions.get(&session.id) {
+            *known.read_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            return Arc::clone(known);
+        }
+        if inner.sessions.len() >= self.limit {
             // Any of them can be read again; which one goes matters little.
             if let Some(victim) = inner.sessions.keys().next().cloned() {
                 inner.sessions.remove(&victim);
             }
         }
+        let session = Arc::new(session);
         inner
             .sessions
-            .insert(Arc::clone(&session.id), Arc::clone(session));
+            .insert(Arc::clone(&session.id), Arc::clone(&session));
+        session
     }
 
     /// Forgets a session.

@@ -11,11 +11,11 @@ use tracing::{debug, warn};
 
 use super::SessionId;
 use super::catch_up;
-use super::hub::Hub;
+use super::hub::{Hub, Told};
 use super::reader::StreamReader;
 use super::registry::{Registry, Session};
 use super::stream::{CloseReason, Stream};
-use crate::feed::{FeedClient, FeedError, Ring, Watch};
+use crate::feed::{Body, FeedClient, FeedError, Ring, SessionCommand, Watch};
 use crate::protocol::era::Version;
 use crate::protocol::event_id::LastEventId;
 
@@ -122,9 +122,14 @@ impl Sessions {
 
     /// Runs the hub and the background work until the shutdown; returns when every task of the layer has ended.
     pub(crate) async fn run(self: Arc<Sessions>, mut background: Background) {
-        let hub = self.hub.run(self.shutdown.clone(), |ended| match ended {
-            Some(session) => self.registry.remove(session),
-            None => self.registry.clear(),
+        let hub = self.hub.run(self.shutdown.clone(), |told| match told {
+            Told::SessionEnded(session) => self.registry.remove(session),
+            Told::HistoryLost => self.registry.clear(),
+            Told::Orphaned {
+                session,
+                principal,
+                fence,
+            } => self.give_back(session.into(), principal, fence),
         });
         let catch_ups = async {
             while let Some(stream) = background.fallen_behind.recv().await {
@@ -163,7 +168,7 @@ impl Sessions {
             )
             .await?;
         self.registry
-            .insert(&Arc::new(Session::new(Arc::clone(&id), principal, version)));
+            .insert(Session::new(Arc::clone(&id), principal, version));
         Ok(id)
     }
 
@@ -172,7 +177,7 @@ impl Sessions {
         let known = self
             .registry
             .find(id)
-            .filter(|session| self.watch.is_live() || session.read_at.elapsed() < CACHED_WITHOUT_WATCH_MAX);
+            .filter(|session| self.watch.is_live() || session.age() < CACHED_WITHOUT_WATCH_MAX);
         let session = match known {
             Some(session) => session,
             None => self.read(principal, id).await?,
@@ -213,6 +218,8 @@ impl Sessions {
     }
 
     async fn read(&self, principal: &str, id: &str) -> Result<Arc<Session>, FeedError> {
+        let (epoch, _) = self.ring.beginning();
+        let position = self.hub.position();
         let record = self.feed.read_session(principal, id).await?;
         let Some(version) = Version::find(&record.protocol_version) else {
             warn!(
@@ -222,9 +229,28 @@ impl Sessions {
             );
             return Err(FeedError::UnknownSession);
         };
-        let session = Arc::new(Session::new(id.into(), &record.principal, version));
-        self.registry.insert(&session);
-        Ok(session)
+        let session = self
+            .registry
+            .insert(Session::new(id.into(), &record.principal, version));
+        // A deletion that came after the answer was made may have passed the hub before the session was known here.
+        let mut deleted = false;
+        let seen = self.ring.visit(position, u64::MAX, usize::MAX, |entry| {
+            if let Body::Session {
+                id: ended,
+                command: SessionCommand::Deleted,
+            } = &entry.body
+            {
+                deleted |= **ended == *id;
+            }
+        });
+        if deleted || seen.is_err() || self.ring.beginning().0 != epoch {
+            self.registry.remove(id);
+        }
+        if deleted {
+            Err(FeedError::UnknownSession)
+        } else {
+            Ok(session)
+        }
     }
 
     /// Opens the session's GET stream on this instance, in place of an older one wherever it is.
@@ -258,17 +284,13 @@ impl Sessions {
         }
     }
 
-    /// Gives the ownership of a stream back that ended here.
-    pub(super) fn give_back(self: &Arc<Sessions>, stream: &Stream, fence: u64) {
+    /// Gives the ownership of a session's stream back that nobody reads here.
+    pub(super) fn give_back(self: &Arc<Sessions>, session: SessionId, principal: &str, fence: u64) {
         if self.shutdown.is_cancelled() {
             // The lease ends with this instance's watch.
             return;
         }
-        let (sessions, session, principal) = (
-            Arc::clone(self),
-            Arc::clone(&stream.session),
-            stream.principal.clone(),
-        );
+        let (sessions, principal) = (Arc::clone(self), Box::<str>::from(principal));
         let give_back = async move {
             loop {
                 match sessions.feed.close_stream(&principal, &session, fence).await {

@@ -83,6 +83,8 @@ pub(super) struct Block {
 pub(crate) enum CloseReason {
     /// A newer stream of the session was opened.
     TakenOver,
+    /// The client is gone; nobody reads any more.
+    ClientLeft,
     /// The session was deleted or expired.
     SessionEnded,
     /// The feed service has another history; the client opens again and is told the gap.
@@ -96,6 +98,7 @@ impl CloseReason {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             CloseReason::TakenOver => "taken_over",
+            CloseReason::ClientLeft => "client_left",
             CloseReason::SessionEnded => "session_ended",
             CloseReason::LostHistory => "lost_history",
             CloseReason::Shutdown => "shutdown",
@@ -320,8 +323,16 @@ impl Stream {
         let mut inner = self.lock();
         inner
             .blocks
-            .retain(|block| !block.spelling.as_ref().is_some_and(|own| own == spelling));
+            .retain(|block| block.spelling.as_ref() != Some(spelling));
         frames.discard(&mut inner.live, spelling);
+        // A catch-up that waits for the blocks to be written has nothing to wait for any more.
+        let waker = if inner.blocks.is_empty() {
+            inner.drained.take()
+        } else {
+            None
+        };
+        drop(inner);
+        wake(waker);
     }
 
     /// Lets a comment line out if nothing was written since `since`.

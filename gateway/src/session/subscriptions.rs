@@ -80,6 +80,23 @@ impl Subscriptions {
         removed
     }
 
+    /// Returns those that became effective at `revision` or before.
+    pub(super) fn as_of(&self, revision: u64) -> Subscriptions {
+        let mut subscriptions = self.clone();
+        for of_path in subscriptions.by_path.values_mut() {
+            of_path
+                .whole
+                .take_if(|subscription| subscription.revision > revision);
+            of_path
+                .records
+                .retain(|_, subscription| subscription.revision <= revision);
+        }
+        subscriptions
+            .by_path
+            .retain(|_, of_path| of_path.whole.is_some() || !of_path.records.is_empty());
+        subscriptions
+    }
+
     /// Returns every subscription, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Subscription> {
         self.by_path

@@ -20,7 +20,7 @@ struct Bench {
     table: Arc<Table>,
     fallen_behind: mpsc::UnboundedReceiver<Arc<Stream>>,
     revision: u64,
-    forgotten: Mutex<Vec<String>>,
+    told: Mutex<Vec<String>>,
 }
 
 impl Bench {
@@ -49,7 +49,7 @@ impl Bench {
             table,
             fallen_behind,
             revision: 0,
-            forgotten: Mutex::default(),
+            told: Mutex::default(),
         }
     }
 
@@ -92,11 +92,12 @@ impl Bench {
     }
 
     fn pass(&self) {
-        while self.hub.pass(&|session| {
-            self.forgotten
-                .lock()
-                .unwrap()
-                .push(session.unwrap_or("all").to_owned());
+        while self.hub.pass(&|told| {
+            self.told.lock().unwrap().push(match told {
+                Told::SessionEnded(session) => format!("{session} ended"),
+                Told::HistoryLost => "history lost".to_owned(),
+                Told::Orphaned { session, fence, .. } => format!("{session} orphaned at {fence}"),
+            });
         }) {}
     }
 
@@ -109,6 +110,7 @@ impl Bench {
             session,
             SessionCommand::Opened {
                 instance: INSTANCE.into(),
+                principal: "".into(),
             },
         );
         self.pass();
@@ -225,6 +227,7 @@ fn an_open_elsewhere_and_a_deletion_end_the_stream() {
         (
             SessionCommand::Opened {
                 instance: "elsewhere".into(),
+                principal: "".into(),
             },
             false,
         ),
@@ -239,7 +242,7 @@ fn an_open_elsewhere_and_a_deletion_end_the_stream() {
         assert_eq!(bench.read(&stream), None);
         assert!(!bench.hub.holds("s"));
         assert_eq!(
-            bench.forgotten.lock().unwrap().contains(&"s".to_owned()),
+            bench.told.lock().unwrap().contains(&"s ended".to_owned()),
             forgotten
         );
     }
@@ -331,6 +334,7 @@ fn what_a_catch_up_prepared_is_taken_back_by_an_unsubscribe_too() {
     bench.hub.attach(&stream);
     let opened = SessionCommand::Opened {
         instance: INSTANCE.into(),
+        principal: "".into(),
     };
     let fence = bench.command("s", opened);
     bench.change("1");
@@ -360,6 +364,120 @@ fn what_a_catch_up_prepared_is_taken_back_by_an_unsubscribe_too() {
 }
 
 #[test]
+fn blocks_whose_subscription_ended_meanwhile_are_not_prepared() {
+    let mut bench = Bench::new(100);
+    let stream = bench.open("s");
+    bench.subscribe("s", &uri(None), "T");
+    bench.subscribe("s", &uri(Some("1")), "R");
+    bench.pass();
+    let snapshot = bench.hub.snapshot(&stream).unwrap();
+    let blocks: Vec<Block> = ["T", "R"]
+        .into_iter()
+        .map(|spelling| {
+            let spelling = EncodedUri::new(spelling);
+            let id = EventId::new(bench.revision, Slot::Table);
+            Block {
+                id: Some(id),
+                bytes: frame::updated(Some(id), &spelling),
+                spelling: Some(Arc::new(spelling)),
+            }
+        })
+        .collect();
+    // One is gone; the other was subscribed anew, after what the block tells.
+    bench.command(
+        "s",
+        SessionCommand::Unsubscribed {
+            uri: uri(Some("1")).into(),
+        },
+    );
+    bench.command(
+        "s",
+        SessionCommand::Unsubscribed {
+            uri: uri(None).into(),
+        },
+    );
+    bench.subscribe("s", &uri(None), "T");
+    bench.pass();
+    bench.hub.prepare(
+        &stream,
+        &snapshot,
+        blocks.clone(),
+        EventId::new(bench.revision, Slot::Bookmark),
+    );
+    assert_eq!(bench.read(&stream).unwrap(), "");
+    let now = bench.hub.snapshot(&stream).unwrap();
+    bench.hub.prepare(
+        &stream,
+        &now,
+        blocks,
+        EventId::new(bench.revision, Slot::Bookmark),
+    );
+    assert!(!bench.read(&stream).unwrap().is_empty());
+}
+
+#[test]
+fn a_snapshot_knows_every_subscription_up_to_its_position() {
+    let mut bench = Bench::new(100);
+    let stream = bench.open("s");
+    bench.subscribe("s", &uri(None), "T");
+    assert_eq!(
+        bench.hub.snapshot(&stream).unwrap().subscriptions.iter().count(),
+        0
+    );
+    bench.pass();
+    let snapshot = bench.hub.snapshot(&stream).unwrap();
+    assert_eq!(
+        (snapshot.subscriptions.iter().count(), snapshot.position),
+        (1, bench.revision)
+    );
+}
+
+#[test]
+fn an_open_whose_client_left_is_given_back() {
+    let mut bench = Bench::new(100);
+    let opened = || SessionCommand::Opened {
+        instance: INSTANCE.into(),
+        principal: "".into(),
+    };
+    // It left before the open was seen, …
+    let fence = bench.command("s", opened());
+    bench.pass();
+    assert_eq!(*bench.told.lock().unwrap(), [format!("s orphaned at {fence}")]);
+    // … after it, but before the stream was adopted, …
+    let session = Session::new("s".into(), "", Version::V2025_11_25);
+    let stream = Arc::new(Stream::new(&session, Duration::ZERO));
+    bench.hub.attach(&stream);
+    let fence = bench.command("s", opened());
+    bench.pass();
+    // … or so did the stream that replaced it.
+    let newer = Arc::new(Stream::new(&session, Duration::ZERO));
+    bench.hub.attach(&newer);
+    assert_eq!(bench.hub.detach(&stream), None);
+    assert_eq!(bench.hub.detach(&newer), Some(fence));
+}
+
+#[test]
+fn a_catch_up_that_waits_goes_on_when_its_blocks_are_taken_back() {
+    let mut bench = Bench::new(100);
+    let stream = bench.open("s");
+    let spelling = Arc::new(EncodedUri::new("T"));
+    let block = Block {
+        id: None,
+        bytes: frame::updated(None, &spelling),
+        spelling: Some(Arc::clone(&spelling)),
+    };
+    stream.prepare([block], stream.cursor());
+    let bell = Arc::new(Bell::default());
+    let waker = Waker::from(Arc::clone(&bell));
+    let mut context = Context::from_waker(&waker);
+    let mut drained = std::pin::pin!(stream.drained());
+    assert!(drained.as_mut().poll(&mut context).is_pending());
+    stream.discard(&bench.hub.frames, &spelling);
+    assert_eq!(bell.0.load(Ordering::Relaxed), 1);
+    assert!(drained.as_mut().poll(&mut context).is_ready());
+}
+
+#[test]
 fn another_history_ends_every_stream() {
     let mut bench = Bench::new(100);
     let stream = bench.open("s");
@@ -367,7 +485,7 @@ fn another_history_ends_every_stream() {
     bench.pass();
     assert_eq!(bench.read(&stream), None);
     assert_eq!(bench.hub.position(), 1);
-    assert_eq!(*bench.forgotten.lock().unwrap(), ["all"]);
+    assert_eq!(*bench.told.lock().unwrap(), ["history lost"]);
 }
 
 #[test]
