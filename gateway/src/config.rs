@@ -71,6 +71,9 @@ fn feed_address(text: &str) -> Result<http::Uri, String> {
     let example = "write it as http://127.0.0.1:9928";
     let uri: http::Uri = text.parse().map_err(|error| format!("{error}; {example}"))?;
     match (uri.scheme_str(), uri.authority()) {
+        (_, Some(authority)) if authority.as_str().contains('@') => {
+            Err(format!("a user name or password is not taken here; {example}"))
+        }
         (Some("http"), Some(_)) => Ok(uri),
         (Some("https"), _) => Err(format!("TLS to the feed service is not served yet; {example}")),
         _ => Err(format!("not an http URL; {example}")),
@@ -91,7 +94,14 @@ mod tests {
     #[test]
     fn the_feed_service_is_named_by_a_url() {
         assert!(feed_address("http://127.0.0.1:9928").is_ok());
-        for wrong in ["127.0.0.1:9928", "https://feed:1", "feed", "", "http://"] {
+        for wrong in [
+            "127.0.0.1:9928",
+            "https://feed:1",
+            "feed",
+            "",
+            "http://",
+            "http://user:secret@127.0.0.1:1",
+        ] {
             assert!(feed_address(wrong).is_err(), "{wrong:?}");
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tracing::{debug, error, info};
 
+pub(crate) use crate::feed::Precondition;
 use crate::feed::{FeedClient, FeedError, StoredRecord, Watch, Written};
 pub(crate) use crate::method::RecordFailure;
 use crate::method::{self, Call, Effect, Failure, Records};
@@ -305,13 +306,19 @@ impl Dispatcher {
         path: &str,
         key: &str,
         value: Bytes,
+        precondition: Precondition,
     ) -> Result<Written, RecordFailure> {
-        self.records().put(path, key, value).await
+        self.records().put(path, key, value, precondition).await
     }
 
     /// Deletes a record; returns when that is durable.
-    pub(crate) async fn delete_record(&self, path: &str, key: &str) -> Result<Written, RecordFailure> {
-        self.records().delete(path, key).await
+    pub(crate) async fn delete_record(
+        &self,
+        path: &str,
+        key: &str,
+        precondition: Precondition,
+    ) -> Result<Written, RecordFailure> {
+        self.records().delete(path, key, precondition).await
     }
 
     fn records(&self) -> Records<'_> {

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, error};
+use tracing::{debug, error, warn};
 
 use crate::config::{Listen, ServeOptions};
 use crate::dispatch::Dispatcher;
@@ -28,6 +28,9 @@ const MAX_SUBSCRIPTIONS: u32 = 1_000;
 
 /// Connections of the admin listener: a few probes and scrapers.
 const ADMIN_CONNECTIONS_MAX: usize = 64;
+
+/// Below this many connections the operator is told.
+const FEW_CONNECTIONS: usize = 1_000;
 
 /// How long responses that are under way may take after the streams were ended.
 const END_MAX: Duration = Duration::from_millis(800);
@@ -68,7 +71,9 @@ pub(crate) enum Failure {
 fn advise(source: &std::io::Error, flag: &str) -> String {
     match source.kind() {
         std::io::ErrorKind::AddrInUse => {
-            format!("end the process that has it, or choose another port with --{flag}")
+            format!(
+                "end the process that has it, or choose another port with --{flag} (each listener needs its own)"
+            )
         }
         _ => format!("choose another address with --{flag}"),
     }
@@ -175,6 +180,13 @@ impl Server {
     /// # Errors
     /// [`Failure::Broken`] if a part ended by itself: without it the others would go on and deliver nothing.
     pub(crate) async fn run(self) -> Result<(), Failure> {
+        let connections_max = crate::process::connections_max();
+        if connections_max < FEW_CONNECTIONS {
+            warn!(
+                connections_max,
+                "few connections can be served: raise the limit of open files (ulimit -n)"
+            );
+        }
         let connections = TaskTracker::new();
         let mut parts = JoinSet::new();
         parts.spawn({
@@ -191,7 +203,7 @@ impl Server {
             self.admin.local_addr().map_err(Failure::Runtime)?,
         );
         for (listener, router, connections_max) in [
-            (self.application, application, crate::process::connections_max()),
+            (self.application, application, connections_max),
             (self.admin, admin, ADMIN_CONNECTIONS_MAX),
         ] {
             let (connections, shutdown) = (connections.clone(), self.shutdown.clone());

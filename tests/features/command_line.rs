@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::harness::http::{Connection, Request};
 use crate::harness::process::{Program, Service};
 use crate::harness::stack::{Gateway, SCHEMA, Stack, address_in};
 
@@ -203,8 +204,40 @@ fn descriptor_limits(process: u32) -> Vec<String> {
 fn a_gateway_raises_its_limit_of_open_files() {
     let addresses = "--application 127.0.0.1:0 --admin 127.0.0.1:0";
     let line = format!("serve --feed http://127.0.0.1:1 {addresses}");
-    let service = Service::spawn_with_descriptor_limit(Program::Gateway, &words(&line), 128);
+    let service = Service::spawn_with_descriptor_limit(Program::Gateway, &words(&line), "-Sn 128");
     address_in(&service.wait_for_line("gateway ready "), "admin");
     let limits = descriptor_limits(service.id());
     assert_eq!(limits[0], limits[1], "soft and hard");
+}
+
+#[test]
+fn b_2_9_a_gateway_without_free_places_says_so_and_still_ends() {
+    let addresses = "--application 127.0.0.1:0 --admin 127.0.0.1:0";
+    let line = format!("serve --feed http://127.0.0.1:1 {addresses}");
+    // Some descriptors are kept for the process itself, so this leaves 44 places.
+    let mut service = Service::spawn_with_descriptor_limit(Program::Gateway, &words(&line), "-n 300");
+    let application = address_in(&service.wait_for_line("gateway ready "), "application");
+    let held: Vec<Connection> = (0..44).map(|_| Connection::open(application)).collect();
+    let refused = Connection::open(application).send(&Request::get("/mcp"));
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.header("retry-after").is_some(), "{refused:?}");
+
+    // Beyond the places for those that are told so, nobody is accepted: that must not keep the process from ending.
+    let waiting: Vec<Connection> = (0..70).map(|_| Connection::open(application)).collect();
+    let ended = service.end_by(Signal::TERM);
+    assert_eq!(ended.status.code(), Some(0), "{:#?}", ended.stderr);
+    drop((held, waiting));
+}
+
+#[test]
+fn the_version_is_an_option_of_every_command() {
+    for line in ["dev --version", "serve --version", "--version"] {
+        let ended = Service::spawn(Program::Gateway, &words(line)).wait();
+        assert_eq!(ended.status.code(), Some(0), "{line}: {:#?}", ended.stderr);
+        assert!(
+            ended.stdout.iter().any(|line| line.contains("0.1.0")),
+            "{line}: {:#?}",
+            ended.stdout
+        );
+    }
 }

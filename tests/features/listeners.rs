@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::harness::event_stream::{EventStream, Next};
-use crate::harness::http::{Answer, Request};
+use crate::harness::http::{Answer, Connection, Request};
 use crate::harness::mcp::{Client, initialize_body};
 use crate::harness::stack::Stack;
 
@@ -377,5 +377,54 @@ fn b_2_6_a_quiet_stream_gets_a_comment_after_15_s_with_no_blank_line() {
     match stream.next_within(Duration::from_secs(30)) {
         Next::Comment => assert_eq!(stream.comments.len(), before + 1),
         other => panic!("expected a comment, got {other:?}"),
+    }
+}
+
+#[test]
+fn b_2_1_who_is_meant_must_be_clear() {
+    let stack = Stack::start(1);
+    let address = stack.gateways[0].application;
+    let check = |head: &str, status: u16| {
+        let mut connection = Connection::open(address);
+        connection.write_bytes(format!("{head}Connection: close\r\n\r\n").as_bytes());
+        assert_eq!(connection.read("GET").status, status, "{head:?}");
+    };
+    check("GET /Item/none HTTP/1.1\r\nHost: 127.0.0.1\r\n", 404);
+    check(
+        "GET /Item/none HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n",
+        400,
+    );
+    check(
+        "GET http://evil.example/Item/none HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        403,
+    );
+    check(
+        "GET http://localhost/Item/none HTTP/1.1\r\nHost: evil.example\r\n",
+        404,
+    );
+    let origins = "Origin: http://localhost\r\nOrigin: http://evil.example\r\n";
+    check(
+        &format!("GET /Item/none HTTP/1.1\r\nHost: 127.0.0.1\r\n{origins}"),
+        400,
+    );
+    let sessions = "Mcp-Session-Id: a\r\nMcp-Session-Id: b\r\n";
+    check(
+        &format!("GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{sessions}"),
+        400,
+    );
+}
+
+#[test]
+fn b_2_3_a_client_that_sends_all_of_a_large_body_before_it_reads_gets_the_413() {
+    let stack = Stack::start(1);
+    let client = stack.client();
+    let body = vec![b' '; 6 * 1024 * 1024];
+    for request in [
+        client.post(&body),
+        Request::put("/Item/7", &String::from_utf8(body.clone()).unwrap()),
+    ] {
+        let mut connection = Connection::open(stack.gateways[0].application);
+        connection.write(&request);
+        assert_eq!(connection.read("POST").status, 413);
     }
 }

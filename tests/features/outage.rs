@@ -4,13 +4,26 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use proto::feed::v1::{Entry, entry::Body, session_command::Command};
+use rustix::process::Signal;
+
 use crate::harness::event_stream::EventStream;
+use crate::harness::mcp::Client;
 use crate::harness::stack::{Gateway, Stack};
 use crate::harness::truth::{RECORD_SLOT, event_id, put};
 use crate::harness::wire::{Cut, Proxy};
 use crate::harness::{PATIENCE, eventually};
 
 const ITEM: &str = "feed+rest://tidegate.test/Item/7";
+
+fn is_open_of(entry: &Entry, session: &str) -> bool {
+    match &entry.body {
+        Some(Body::Session(command)) => {
+            command.session_id == session && matches!(command.command, Some(Command::Opened(_)))
+        }
+        _ => false,
+    }
+}
 
 #[test]
 fn field_case_a23_a_write_after_the_feed_services_crash_arrives_on_the_same_stream() {
@@ -171,4 +184,56 @@ fn reliable_a_feed_service_that_refuses_for_a_while_is_found_again() {
         },
         |proxy| proxy.set(|weather| weather.refuses = false),
     );
+}
+
+#[test]
+fn a_client_that_left_while_the_feed_service_was_away_takes_nothing_over() {
+    let mut stack = Stack::start(2);
+    let clients: Vec<Client> = (0..12).map(|_| stack.client()).collect();
+    let elsewhere: Vec<Client> = clients
+        .iter()
+        .map(|client| client.on(stack.gateways[1].application))
+        .collect();
+    for client in &elsewhere {
+        client.result("ping", json!({}));
+    }
+    stack.feed.kill();
+    // Each asks one gateway for its stream, gives up, and asks the other one.
+    for client in &clients {
+        client.listen().close();
+    }
+    let mut streams: Vec<EventStream> = elsewhere.iter().map(Client::listen).collect();
+    stack.feed.restart();
+    for (client, stream) in elsewhere.iter().zip(&mut streams) {
+        stream.opening();
+        client.subscribe(ITEM);
+    }
+    // Long enough for those that left to have come back, if they did.
+    for round in 0..5 {
+        stack.put("Item/7", &format!(r#"{{"name":"round {round}"}}"#));
+        for stream in &mut streams {
+            stream.update(ITEM);
+        }
+    }
+    let opens = |session: &str| {
+        let log = stack.truth().log();
+        log.iter().filter(|entry| is_open_of(entry, session)).count()
+    };
+    for client in &clients {
+        assert_eq!(opens(&client.session), 1, "one open for the stream that is read");
+    }
+}
+
+#[test]
+fn b_2_8_a_get_that_is_held_is_answered_when_the_gateway_ends() {
+    let mut stack = Stack::start(2);
+    let client = stack.client().on(stack.gateways[1].application);
+    stack.feed.kill();
+    let mut connection = client.connect();
+    connection.write(&client.get(None));
+    // The request is there once a later one on another connection was answered.
+    client.send(&client.call("ping", &json!({})));
+    stack.gateways[1].service.end_by(Signal::TERM);
+    let answer = connection.read("GET");
+    assert_eq!((answer.status, answer.error_code()), (503, -32603), "{answer:?}");
 }

@@ -280,3 +280,36 @@ fn rest_refuses_what_the_schema_does_not_allow_and_changes_nothing() {
     }
     assert_eq!(stack.truth().changes("Product", None), []);
 }
+
+#[test]
+fn a_conditional_write_loses_no_update() {
+    let stack = Stack::start(1);
+    let address = stack.gateways[0].application;
+    let put = |name: &str, value: &str| {
+        let request = Request::put("/Item/9", r#"{"name":"x"}"#);
+        let request = if name.is_empty() {
+            request
+        } else {
+            request.header(name, value)
+        };
+        let answer = request.send(address);
+        (answer.status, answer.header("etag").unwrap_or_default())
+    };
+    assert_eq!(put("If-Match", "*").0, 412);
+    let (status, first) = put("If-None-Match", "*");
+    assert_eq!(status, 201);
+    assert_eq!(put("If-None-Match", "*").0, 412);
+    let (status, second) = put("If-Match", &first);
+    assert_eq!(status, 200);
+    assert_ne!(first, second);
+    assert_eq!(put("If-Match", &first).0, 412);
+    assert_eq!(put("If-Match", "\"x\"").0, 412);
+    assert_eq!(put("If-None-Match", &second).0, 501);
+    let delete = |tag: &str| {
+        Request::new("DELETE", "/Item/9")
+            .header("If-Match", tag)
+            .send(address)
+            .status
+    };
+    assert_eq!((delete(&first), delete(&second)), (412, 204));
+}

@@ -59,9 +59,9 @@ impl Service {
         Service::run(program, Command::new(program.path()).args(arguments))
     }
 
-    /// Starts the program as a shell with a low limit of open files does.
-    pub fn spawn_with_descriptor_limit(program: Program, arguments: &[String], limit: u32) -> Service {
-        let script = format!("ulimit -Sn {limit} && exec \"$0\" \"$@\"");
+    /// Starts the program as a shell with a low limit of open files does; `limit` is what `ulimit` takes, for example `-Sn 128`.
+    pub fn spawn_with_descriptor_limit(program: Program, arguments: &[String], limit: &str) -> Service {
+        let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
         Service::run(
             program,
             Command::new("sh")

@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::feed::{FeedClient, FeedError};
+use crate::feed::{FeedClient, FeedError, Precondition};
 
 /// The record whose price changes.
 const RECORD: (&str, &str, &str) = ("data", "Product", "42");
@@ -48,6 +48,7 @@ async fn change_price(feed: &FeedClient, cents: u32) -> Result<(), FeedError> {
         table,
         key,
         Bytes::from(Value::Object(record).to_string()),
+        Precondition::None,
     )
     .await?;
     Ok(())

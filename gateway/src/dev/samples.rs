@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tracing::info;
 
-use crate::feed::{FeedClient, FeedError};
+use crate::feed::{FeedClient, FeedError, Precondition};
 
 /// The sample schema, and the name under which messages speak of it.
 pub(super) const SCHEMA: (&str, &str) = ("the sample schema", include_str!("sample.graphql"));
@@ -53,8 +53,15 @@ pub(super) async fn write(feed: &FeedClient) -> Result<(), FeedError> {
             continue;
         }
         for (_, key, value) in RECORDS.iter().filter(|(of, ..)| *of == table) {
-            feed.put_record("", DATABASE, table, key, Bytes::from_static(value.as_bytes()))
-                .await?;
+            feed.put_record(
+                "",
+                DATABASE,
+                table,
+                key,
+                Bytes::from_static(value.as_bytes()),
+                Precondition::Absent,
+            )
+            .await?;
         }
     }
     Ok(())

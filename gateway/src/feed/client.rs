@@ -64,6 +64,19 @@ pub(crate) struct StoredRecord {
     pub(crate) value: Bytes,
 }
 
+/// What must hold for a record before it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precondition {
+    /// Nothing.
+    None,
+    /// It is there.
+    Exists,
+    /// It is not there.
+    Absent,
+    /// It is there, and this is the revision of its last change.
+    Revision(u64),
+}
+
 /// What a write did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
@@ -179,9 +192,11 @@ impl FeedClient {
         table: &str,
         key: &str,
         value: Bytes,
+        precondition: Precondition,
     ) -> Result<Written, FeedError> {
         let put = v1::record_operation::Action::Put(v1::Put { value });
-        self.write_record(principal, database, table, key, put).await
+        self.write_record(principal, database, table, key, put, precondition)
+            .await
     }
 
     /// Deletes a record; returns when that is durable. One that is absent is no error.
@@ -191,9 +206,11 @@ impl FeedClient {
         database: &str,
         table: &str,
         key: &str,
+        precondition: Precondition,
     ) -> Result<Written, FeedError> {
         let delete = v1::record_operation::Action::Delete(v1::Delete {});
-        self.write_record(principal, database, table, key, delete).await
+        self.write_record(principal, database, table, key, delete, precondition)
+            .await
     }
 
     async fn write_record(
@@ -203,12 +220,13 @@ impl FeedClient {
         table: &str,
         key: &str,
         action: v1::record_operation::Action,
+        precondition: Precondition,
     ) -> Result<Written, FeedError> {
         let operation = v1::RecordOperation {
             database: database.into(),
             table: table.into(),
             key: key.into(),
-            precondition: None,
+            precondition: precondition.write(),
             action: Some(action),
         };
         let request = v1::CommitRequest {
@@ -456,6 +474,21 @@ impl FeedClient {
         };
         self.sessions.clone().touch_sessions(call(request)).await?;
         Ok(())
+    }
+}
+
+impl Precondition {
+    fn write(self) -> Option<v1::Precondition> {
+        use v1::precondition::Condition;
+        let condition = match self {
+            Precondition::None => return None,
+            Precondition::Exists => Condition::Exists(true),
+            Precondition::Absent => Condition::Exists(false),
+            Precondition::Revision(revision) => Condition::Revision(revision),
+        };
+        Some(v1::Precondition {
+            condition: Some(condition),
+        })
     }
 }
 

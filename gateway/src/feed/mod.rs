@@ -11,7 +11,9 @@ mod ring;
 mod watch;
 
 pub(crate) use catalog::{Catalog, Table};
-pub(crate) use client::{FeedClient, Opened, StoredRecord, StoredSubscription, Target, Written};
+pub(crate) use client::{
+    FeedClient, Opened, Precondition, StoredRecord, StoredSubscription, Target, Written,
+};
 pub(crate) use entry::{Body, Entry, SessionCommand};
 pub(crate) use error::FeedError;
 pub(crate) use ring::Ring;

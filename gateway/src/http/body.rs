@@ -13,6 +13,12 @@ use tokio::time::timeout;
 /// The largest body of a request, in bytes.
 const LIMIT_BYTES: usize = 4 * 1024 * 1024;
 
+/// How much of a body that is too large is read and thrown away.
+const DISCARD_BYTES: u64 = 64 * 1024 * 1024;
+
+/// How long that may take.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How long a body may take: 4 MiB at 70 KB/s.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -41,15 +47,41 @@ impl BodyError {
     }
 }
 
-/// Reads a body to its end. One that is announced as too large is not waited for.
-pub(super) async fn read(body: Body) -> Result<Bytes, BodyError> {
+/// Reads a body to its end.
+///
+/// One that is too large is read on and thrown away, up to a bound: to answer and close while a client still sends is a
+/// reset, by which many clients lose the answer. One that was announced as larger than that is not waited for.
+pub(super) async fn read(mut body: Body) -> Result<Bytes, BodyError> {
+    if body.size_hint().lower() > DISCARD_BYTES {
+        return Err(BodyError::TooLarge);
+    }
+    match timeout(TIMEOUT, collect(&mut body)).await {
+        Ok(Err(BodyError::TooLarge)) => {
+            // Whatever comes of it, the answer is the same.
+            let _ = timeout(DISCARD_TIMEOUT, discard(&mut body)).await;
+            Err(BodyError::TooLarge)
+        }
+        Ok(read) => read,
+        Err(_elapsed) => Err(BodyError::TooSlow),
+    }
+}
+
+async fn collect(body: &mut Body) -> Result<Bytes, BodyError> {
     if body.size_hint().lower() > LIMIT_BYTES as u64 {
         return Err(BodyError::TooLarge);
     }
-    match timeout(TIMEOUT, Limited::new(body, LIMIT_BYTES).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(BodyError::TooLarge),
-        Ok(Err(_)) => Err(BodyError::Broken),
-        Err(_elapsed) => Err(BodyError::TooSlow),
+    match Limited::new(body, LIMIT_BYTES).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(BodyError::TooLarge),
+        Err(_) => Err(BodyError::Broken),
+    }
+}
+
+async fn discard(body: &mut Body) {
+    let mut discarded_bytes = 0;
+    while discarded_bytes < DISCARD_BYTES
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        discarded_bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
     }
 }

@@ -10,12 +10,14 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use http::header::HeaderName;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
     ACCESS_CONTROL_REQUEST_METHOD, HOST, ORIGIN, VARY,
 };
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 
 use super::answer::refusal;
 use crate::protocol::error::RpcError;
@@ -41,6 +43,21 @@ const EXPOSED_HEADERS: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After, ET
 /// How long a browser may remember the answer to a preflight, in seconds: two hours, the most that one keeps.
 const PREFLIGHT_MAX_AGE: &str = "7200";
 
+/// Headers that decide whom a request is for and from: with two of them nobody knows which one was meant.
+const SINGLE_HEADERS: [HeaderName; 5] = [
+    HOST,
+    ORIGIN,
+    HeaderName::from_static("mcp-session-id"),
+    HeaderName::from_static("mcp-protocol-version"),
+    HeaderName::from_static("last-event-id"),
+];
+
+/// Why a request is refused.
+struct Refusal {
+    status: StatusCode,
+    reason: String,
+}
+
 /// The rules of one listener.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Guard {
@@ -55,12 +72,40 @@ impl Guard {
         }
     }
 
-    fn refuses(self, headers: &HeaderMap) -> Option<&'static str> {
-        if self.loopback && !headers.get(HOST).and_then(authority_of).is_some_and(is_loopback) {
-            return Some("Host must name the loopback interface");
+    fn refuses(self, uri: &Uri, headers: &HeaderMap) -> Option<Refusal> {
+        if let Some(name) = SINGLE_HEADERS
+            .iter()
+            .find(|name| headers.get_all(*name).iter().count() > 1)
+        {
+            let reason = format!("the {name} header must not come twice");
+            return Some(Refusal {
+                status: StatusCode::BAD_REQUEST,
+                reason,
+            });
+        }
+        // A target with an authority counts more than the header (RFC 9112, section 3.2.2).
+        let host = uri
+            .authority()
+            .map(Authority::as_str)
+            .or_else(|| headers.get(HOST)?.to_str().ok());
+        if self.loopback && !host.is_some_and(is_loopback) {
+            let reason = format!(
+                "Host must name the loopback interface, not {:?}",
+                host.unwrap_or_default()
+            );
+            return Some(Refusal {
+                status: StatusCode::FORBIDDEN,
+                reason,
+            });
         }
         match headers.get(ORIGIN) {
-            Some(origin) if !self.allows(origin) => Some("Origin is not allowed"),
+            Some(origin) if !self.allows(origin) => Some(Refusal {
+                status: StatusCode::FORBIDDEN,
+                reason: format!(
+                    "Origin {:?} is not allowed",
+                    String::from_utf8_lossy(origin.as_bytes())
+                ),
+            }),
             _ => None,
         }
     }
@@ -77,8 +122,8 @@ impl Guard {
 
 /// Refuses a request that breaks the rules, answers a preflight, and lets a page of an allowed origin read the response.
 pub(super) async fn check(State(guard): State<Guard>, request: Request<Body>, next: Next) -> Response {
-    if let Some(reason) = guard.refuses(request.headers()) {
-        return refusal(StatusCode::FORBIDDEN, &RpcError::invalid_request(reason));
+    if let Some(Refusal { status, reason }) = guard.refuses(request.uri(), request.headers()) {
+        return refusal(status, &RpcError::invalid_request(reason));
     }
     let Some(origin) = request.headers().get(ORIGIN).cloned() else {
         return next.run(request).await;
@@ -124,10 +169,6 @@ fn preflight(headers: &HeaderMap) -> Response {
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed);
     }
     response
-}
-
-fn authority_of(host: &HeaderValue) -> Option<&str> {
-    host.to_str().ok()
 }
 
 /// Says whether `host` or `host:port` is a name or an address of the loopback interface.

@@ -14,6 +14,9 @@ use super::negotiate::{EVENT_STREAM, JSON, accepts, is_json};
 use crate::dispatch::{Dispatcher, Headers};
 use crate::protocol::error::RpcError;
 
+/// The methods of the endpoint.
+const METHODS: &str = "DELETE, GET, POST";
+
 /// The header that names the protocol version.
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
@@ -24,7 +27,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) async fn post(State(dispatcher): State<Arc<Dispatcher>>, request: Request<Body>) -> Response {
     let (parts, body) = request.into_parts();
     if !is_json(&parts.headers) {
-        let error = RpcError::invalid_request("Content-Type must be application/json");
+        let error = RpcError::invalid_request(format!("Content-Type must be {JSON}"));
         return refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
     }
     let form = if accepts(&parts.headers, JSON) {
@@ -57,13 +60,11 @@ pub(super) async fn delete(State(dispatcher): State<Arc<Dispatcher>>, headers: H
     respond(dispatcher.delete(read(&headers)).await, AnswerForm::Json)
 }
 
-/// Refuses a HEAD, which a router would serve as a GET: it would take the stream over and drop it at once.
-pub(super) async fn head() -> Response {
-    (
-        StatusCode::METHOD_NOT_ALLOWED,
-        [(ALLOW, HeaderValue::from_static("DELETE, GET, POST"))],
-    )
-        .into_response()
+/// Refuses any other method; a HEAD too, which a router would serve as a GET: it would take the stream over and drop it.
+pub(super) async fn not_allowed() -> Response {
+    let error = RpcError::invalid_request(format!("/mcp serves {METHODS}"));
+    let allow = [(ALLOW, HeaderValue::from_static(METHODS))];
+    (allow, refusal(StatusCode::METHOD_NOT_ALLOWED, &error)).into_response()
 }
 
 fn read(headers: &HeaderMap) -> Headers<'_> {

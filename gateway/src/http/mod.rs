@@ -31,7 +31,11 @@ pub(crate) fn application(dispatcher: Arc<Dispatcher>, address: SocketAddr) -> R
     Router::new()
         .route(
             "/mcp",
-            post(mcp::post).get(mcp::get).head(mcp::head).delete(mcp::delete),
+            post(mcp::post)
+                .get(mcp::get)
+                .head(mcp::not_allowed)
+                .delete(mcp::delete)
+                .fallback(mcp::not_allowed),
         )
         .fallback(rest::serve)
         .layer(from_fn_with_state(guard::Guard::new(address), guard::check))

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::{ALLOW, CONTENT_TYPE, ETAG, HeaderValue, LOCATION, RETRY_AFTER};
-use http::{Method, Request, StatusCode, Uri};
+use http::header::{ALLOW, CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH, IF_NONE_MATCH, LOCATION, RETRY_AFTER};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use serde_json::json;
 
 use super::answer::retry_after;
 use super::body;
 use super::negotiate::{JSON, is_json};
-use crate::dispatch::{Dispatcher, RecordFailure};
+use crate::dispatch::{Dispatcher, Precondition, RecordFailure};
 use crate::protocol::resource_uri::{self, ResourceUri, RowUri};
 
 /// The methods that a record's path serves.
@@ -37,7 +37,7 @@ pub(super) async fn serve(State(dispatcher): State<Arc<Dispatcher>>, request: Re
     match *request.method() {
         Method::GET | Method::HEAD => get(&dispatcher, &row, key).await,
         Method::PUT => put(&dispatcher, &row, key, request).await,
-        Method::DELETE => delete(&dispatcher, &row, key).await,
+        Method::DELETE => delete(&dispatcher, &row, key, request.headers()).await,
         _ => not_allowed(RECORD_METHODS, &format!("a record serves {RECORD_METHODS}")),
     }
 }
@@ -57,12 +57,16 @@ async fn put(dispatcher: &Dispatcher, row: &RowUri, key: &str, request: Request<
             "Content-Type must be application/json",
         );
     }
+    let precondition = match precondition(request.headers()) {
+        Ok(precondition) => precondition,
+        Err(refusal) => return refusal,
+    };
     let location = request.uri().path().to_owned();
     let body = match body::read(request.into_body()).await {
         Ok(body) => body,
         Err(error) => return problem(error.status(), &error.to_string()),
     };
-    let written = match dispatcher.put_record(&row.path, key, body).await {
+    let written = match dispatcher.put_record(&row.path, key, body, precondition).await {
         Ok(written) => written,
         Err(error) => return failed(error),
     };
@@ -78,11 +82,45 @@ async fn put(dispatcher: &Dispatcher, row: &RowUri, key: &str, request: Request<
     response
 }
 
-async fn delete(dispatcher: &Dispatcher, row: &RowUri, key: &str) -> Response {
-    match dispatcher.delete_record(&row.path, key).await {
+async fn delete(dispatcher: &Dispatcher, row: &RowUri, key: &str, headers: &HeaderMap) -> Response {
+    let precondition = match precondition(headers) {
+        Ok(precondition) => precondition,
+        Err(refusal) => return refusal,
+    };
+    match dispatcher.delete_record(&row.path, key, precondition).await {
         Ok(written) if written.existed => StatusCode::NO_CONTENT.into_response(),
         Ok(_) => absent(row, key),
         Err(error) => failed(error),
+    }
+}
+
+/// Reads what a write asks for in `If-Match` and `If-None-Match` (RFC 9110, section 13.1): one entity tag, or `*`.
+fn precondition(headers: &HeaderMap) -> Result<Precondition, Response> {
+    let value = |name| {
+        headers
+            .get(name)
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
+    };
+    match (value(IF_MATCH).as_deref(), value(IF_NONE_MATCH).as_deref()) {
+        (None, None) => Ok(Precondition::None),
+        (Some("*"), None) => Ok(Precondition::Exists),
+        (None, Some("*")) => Ok(Precondition::Absent),
+        (Some(tag), None) => {
+            let revision = tag
+                .strip_prefix('"')
+                .and_then(|tag| tag.strip_suffix('"')?.parse().ok());
+            revision.map(Precondition::Revision).ok_or_else(|| {
+                // No record ever had another kind of tag.
+                problem(
+                    StatusCode::PRECONDITION_FAILED,
+                    &format!("no record has the entity tag {tag}"),
+                )
+            })
+        }
+        (_, Some(tag)) => Err(problem(
+            StatusCode::NOT_IMPLEMENTED,
+            &format!("If-None-Match: {tag} is not served on a write: use *, and not together with If-Match"),
+        )),
     }
 }
 
@@ -113,7 +151,7 @@ fn failed(failure: RecordFailure) -> Response {
         RecordFailure::UnknownTable(_) => StatusCode::NOT_FOUND,
         RecordFailure::Invalid(_) => StatusCode::BAD_REQUEST,
         RecordFailure::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-        RecordFailure::Conflict(_) => StatusCode::CONFLICT,
+        RecordFailure::Conflict(_) => StatusCode::PRECONDITION_FAILED,
         RecordFailure::PermissionDenied => StatusCode::FORBIDDEN,
         RecordFailure::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     };

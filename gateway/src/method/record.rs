@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use tracing::error;
 
-use crate::feed::{Catalog, FeedClient, FeedError, StoredRecord, Table, Written};
+use crate::feed::{Catalog, FeedClient, FeedError, Precondition, StoredRecord, Table, Written};
 
 /// The records of the exported tables, as one principal may see and change them.
 pub(crate) struct Records<'a> {
@@ -84,20 +84,38 @@ impl Records<'_> {
     }
 
     /// Creates or replaces a record; returns when that is durable.
-    pub(crate) async fn put(&self, path: &str, key: &str, value: Bytes) -> Result<Written, RecordFailure> {
+    pub(crate) async fn put(
+        &self,
+        path: &str,
+        key: &str,
+        value: Bytes,
+        precondition: Precondition,
+    ) -> Result<Written, RecordFailure> {
         let table = self.table(path)?;
         Ok(self
             .feed
-            .put_record(self.principal, &table.database, &table.name, key, value)
+            .put_record(
+                self.principal,
+                &table.database,
+                &table.name,
+                key,
+                value,
+                precondition,
+            )
             .await?)
     }
 
     /// Deletes a record; returns when that is durable.
-    pub(crate) async fn delete(&self, path: &str, key: &str) -> Result<Written, RecordFailure> {
+    pub(crate) async fn delete(
+        &self,
+        path: &str,
+        key: &str,
+        precondition: Precondition,
+    ) -> Result<Written, RecordFailure> {
         let table = self.table(path)?;
         Ok(self
             .feed
-            .delete_record(self.principal, &table.database, &table.name, key)
+            .delete_record(self.principal, &table.database, &table.name, key, precondition)
             .await?)
     }
 

@@ -11,7 +11,7 @@ use super::{Call, Failure};
 use crate::feed::FeedError;
 use crate::protocol::error::{INTERNAL_ERROR, RpcError};
 use crate::protocol::message::Params;
-use crate::protocol::resource_uri::{self, ResourceUri, RowUri};
+use crate::protocol::resource_uri::{self, ResourceUri, RowUri, UriError};
 
 /// How long a subscribe waits for the session's stream: client libraries open it at the same time.
 const STREAM_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ pub(super) async fn unsubscribe(call: &Call<'_>, params: &Params) -> Result<u64,
             .unsubscribe(call.principal, call.session, &row.canonical())
             .await?),
         // Nothing else can have been subscribed.
-        Ok(ResourceUri::Synthetic(_) | ResourceUri::Custom(_)) => Ok(0),
+        Ok(ResourceUri::Synthetic(_) | ResourceUri::Custom(_)) | Err(UriError::NoScheme) => Ok(0),
         Err(error) => Err(RpcError::invalid_params(format!("invalid uri {uri}: {error}")).into()),
     }
 }

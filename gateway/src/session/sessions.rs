@@ -210,10 +210,17 @@ impl Sessions {
             {
                 return Ok(session);
             }
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline || !self.pause(Duration::from_millis(200)).await {
                 return Err(FeedError::Unavailable);
             }
-            sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Waits for so long; returns `false` at once if the shutdown comes first.
+    async fn pause(&self, duration: Duration) -> bool {
+        tokio::select! {
+            () = self.shutdown.cancelled() => false,
+            () = sleep(duration) => true,
         }
     }
 
@@ -261,7 +268,7 @@ impl Sessions {
         let hold = session.takeovers.hold(Instant::now());
         if !hold.is_zero() {
             warn!(session.id = %session.id, ?hold, "the stream is taken over too often, holding the next open");
-            sleep(hold).await;
+            self.pause(hold).await;
         }
         let stream = Arc::new(Stream::new(session, catch_up::retry()));
         self.hub.attach(&stream);

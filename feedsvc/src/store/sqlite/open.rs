@@ -39,6 +39,12 @@ pub(crate) fn open(directory: &Path) -> Result<OpenedStore, StoreOpenError> {
         directory: directory.to_owned(),
         source,
     };
+    if directory.exists() && !directory.is_dir() {
+        return Err(in_directory(Error::new(
+            ErrorKind::NotADirectory,
+            "it is not a directory",
+        )));
+    }
     std::fs::create_dir_all(directory).map_err(in_directory)?;
     let lock = lock(directory)?;
     // SQLite tells the cause of such failures badly, so find out by writing.
