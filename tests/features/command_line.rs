@@ -82,17 +82,28 @@ fn a_feed_service_that_cannot_start_says_what_is_in_the_way() {
 }
 
 #[test]
-fn a_schema_error_names_file_line_and_type() {
+fn a_schema_error_is_one_line_with_its_place_and_what_is_allowed() {
     let (_guard, dir) = directory();
-    let line = format!("serve --listen 127.0.0.1:0 --data {dir}/d --schema {dir}/bad.graphql");
-    let stderr = Service::spawn(Program::Feedsvc, &words(&line))
-        .wait()
-        .stderr
-        .join("\n");
-    assert!(
-        stderr.contains("bad.graphql") && stderr.contains('3') && stderr.contains("Money"),
-        "{stderr}"
-    );
+    for (program, line) in [
+        (
+            Program::Feedsvc,
+            format!("serve --listen 127.0.0.1:0 --data {dir}/d --schema {dir}/bad.graphql"),
+        ),
+        (
+            Program::Gateway,
+            format!(
+                "dev --application 127.0.0.1:0 --admin 127.0.0.1:0 --feed 127.0.0.1:0 --data {dir}/e --schema {dir}/bad.graphql"
+            ),
+        ),
+    ] {
+        let stderr = Service::spawn(program, &words(&line)).wait().stderr;
+        assert_eq!(stderr.len(), 1, "{stderr:#?}");
+        assert!(
+            stderr[0].contains("bad.graphql:3:10: unknown type `Money`"),
+            "{stderr:#?}"
+        );
+        assert!(stderr[0].contains("Float"), "names what is allowed: {stderr:#?}");
+    }
 }
 
 #[test]

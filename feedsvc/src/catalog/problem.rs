@@ -4,7 +4,7 @@ use std::fmt;
 
 /// All errors of a schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot use the schema: {} found; correct the places below\n{}", Count(.problems.len()), Lines(.problems))]
+#[error("cannot use the schema: {}", Told(.problems))]
 pub struct SchemaError {
     problems: Vec<SchemaProblem>,
 }
@@ -37,26 +37,21 @@ impl fmt::Display for SchemaProblem {
     }
 }
 
-struct Count(usize);
+/// One problem on the same line, several on a line each.
+struct Told<'a>(&'a [SchemaProblem]);
 
-impl fmt::Display for Count {
+impl fmt::Display for Told<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            1 => formatter.write_str("1 error"),
-            count => write!(formatter, "{count} errors"),
+        if let [problem] = self.0 {
+            return write!(formatter, "{problem}");
         }
-    }
-}
-
-struct Lines<'a>(&'a [SchemaProblem]);
-
-impl fmt::Display for Lines<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.0.iter().enumerate() {
-            if index > 0 {
-                formatter.write_str("\n")?;
-            }
-            write!(formatter, "  {problem}")?;
+        write!(
+            formatter,
+            "{} errors found; correct the places below",
+            self.0.len()
+        )?;
+        for problem in self.0 {
+            write!(formatter, "\n  {problem}")?;
         }
         Ok(())
     }

@@ -22,11 +22,19 @@ pub enum SchemaSource {
     Stored,
 }
 
+/// Returns what to do about a schema that cannot be read.
+fn advice(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        std::io::ErrorKind::InvalidData => "save it as UTF-8",
+        _ => "check the path and its permissions",
+    }
+}
+
 /// Why the tables could not be taken from their source.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaReadError {
     /// A file or directory cannot be read.
-    #[error("cannot read schema `{}`: {source}; check the path and its permissions", path.display())]
+    #[error("cannot read schema `{}`: {source}; {}", path.display(), advice(source))]
     Unreadable {
         /// What was read.
         path: PathBuf,
