@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH, IF_NONE_MATCH, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use serde_json::json;
+use thiserror::Error;
 
 use super::answer::retry_after;
 use super::body;
@@ -59,7 +60,7 @@ async fn put(dispatcher: &Dispatcher, row: &RowUri, key: &str, request: Request<
     }
     let precondition = match precondition(request.headers()) {
         Ok(precondition) => precondition,
-        Err(refusal) => return refusal,
+        Err(error) => return error.respond(),
     };
     let location = request.uri().path().to_owned();
     let body = match body::read(request.into_body()).await {
@@ -85,7 +86,7 @@ async fn put(dispatcher: &Dispatcher, row: &RowUri, key: &str, request: Request<
 async fn delete(dispatcher: &Dispatcher, row: &RowUri, key: &str, headers: &HeaderMap) -> Response {
     let precondition = match precondition(headers) {
         Ok(precondition) => precondition,
-        Err(refusal) => return refusal,
+        Err(error) => return error.respond(),
     };
     match dispatcher.delete_record(&row.path, key, precondition).await {
         Ok(written) if written.existed => StatusCode::NO_CONTENT.into_response(),
@@ -94,12 +95,32 @@ async fn delete(dispatcher: &Dispatcher, row: &RowUri, key: &str, headers: &Head
     }
 }
 
+/// Why the conditions of a write cannot hold, or are not served.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+enum ConditionError {
+    /// No record ever had such a tag.
+    #[error("no record has the entity tag {0}")]
+    UnknownTag(String),
+    /// A form of conditions that is not served.
+    #[error("If-None-Match: {0} is not served on a write: use *, and not together with If-Match")]
+    NotServed(String),
+}
+
+impl ConditionError {
+    fn respond(&self) -> Response {
+        let status = match self {
+            ConditionError::UnknownTag(_) => StatusCode::PRECONDITION_FAILED,
+            ConditionError::NotServed(_) => StatusCode::NOT_IMPLEMENTED,
+        };
+        problem(status, &self.to_string())
+    }
+}
+
 /// Reads what a write asks for in `If-Match` and `If-None-Match` (RFC 9110, section 13.1): one entity tag, or `*`.
-fn precondition(headers: &HeaderMap) -> Result<Precondition, Response> {
+fn precondition(headers: &HeaderMap) -> Result<Precondition, ConditionError> {
     let value = |name| {
-        headers
-            .get(name)
-            .map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
+        let value = headers.get(name)?;
+        Some(String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
     };
     match (value(IF_MATCH).as_deref(), value(IF_NONE_MATCH).as_deref()) {
         (None, None) => Ok(Precondition::None),
@@ -109,18 +130,11 @@ fn precondition(headers: &HeaderMap) -> Result<Precondition, Response> {
             let revision = tag
                 .strip_prefix('"')
                 .and_then(|tag| tag.strip_suffix('"')?.parse().ok());
-            revision.map(Precondition::Revision).ok_or_else(|| {
-                // No record ever had another kind of tag.
-                problem(
-                    StatusCode::PRECONDITION_FAILED,
-                    &format!("no record has the entity tag {tag}"),
-                )
-            })
+            revision
+                .map(Precondition::Revision)
+                .ok_or_else(|| ConditionError::UnknownTag(tag.to_owned()))
         }
-        (_, Some(tag)) => Err(problem(
-            StatusCode::NOT_IMPLEMENTED,
-            &format!("If-None-Match: {tag} is not served on a write: use *, and not together with If-Match"),
-        )),
+        (_, Some(tag)) => Err(ConditionError::NotServed(tag.to_owned())),
     }
 }
 

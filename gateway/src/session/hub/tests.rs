@@ -7,10 +7,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use proptest::prelude::*;
 
 use super::*;
-use crate::feed::{StoredSubscription, Table};
+use crate::feed::{Entry, StoredSubscription, Table};
 use crate::protocol::era::Version;
+use crate::protocol::frame::EncodedUri;
 use crate::session::registry::Session;
-use crate::session::stream::Next;
+use crate::session::stream::{Block, Next};
 
 const INSTANCE: &str = "here";
 
