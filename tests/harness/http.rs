@@ -148,7 +148,12 @@ impl Connection {
 
     /// Sends raw bytes. A server may answer and close before it has read them all, so a failure shows in the answer.
     pub fn write_bytes(&mut self, bytes: &[u8]) {
-        let _ = self.socket.write_all(bytes);
+        let _ = self.try_write_bytes(bytes);
+    }
+
+    /// Sends raw bytes, all of them or an error: as a client does that reads the answer only after it.
+    pub fn try_write_bytes(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.socket.write_all(bytes)
     }
 
     /// Reads the answer to a request that was written before.
