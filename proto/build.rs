@@ -8,7 +8,9 @@ fn main() -> Result<(), Failure> {
     println!("cargo:rerun-if-changed=feed");
     let descriptors = protox::compile(
         [
+            "feed/v1/access.proto",
             "feed/v1/feed.proto",
+            "feed/v1/maintenance.proto",
             "feed/v1/principal.proto",
             "feed/v1/session.proto",
         ],

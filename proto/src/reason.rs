@@ -32,6 +32,8 @@ reasons! {
     InvalidRecord = "INVALID_RECORD",
     /// A record, a key or a batch is larger than a limit.
     TooLarge = "TOO_LARGE",
+    /// The cursor is none that the service gave out for this search.
+    InvalidCursor = "INVALID_CURSOR",
     /// The request names a feed that this service does not own.
     UnknownFeed = "UNKNOWN_FEED",
     /// The request names a table that the catalogue does not have.
@@ -50,6 +52,10 @@ reasons! {
     Fenced = "FENCED",
     /// The session has as many subscriptions as it may have.
     TooManySubscriptions = "TOO_MANY_SUBSCRIPTIONS",
+    /// The principal, or the service, has as many sessions as it may have.
+    TooManySessions = "TOO_MANY_SESSIONS",
+    /// A search would look at more records than it may without an index.
+    ScanLimit = "SCAN_LIMIT",
     /// The revision asked for is below the oldest that the log still has.
     Compacted = "COMPACTED",
     /// The revision asked for is above the head, or its hash is not the log's: another history.

@@ -352,6 +352,7 @@ fn table_message(table: &CatalogTable) -> Table {
         primary_key: attribute.primary_key,
         created_time: attribute.created_time,
         updated_time: attribute.updated_time,
+        indexed: false,
     });
     Table {
         database: definition.database.clone(),
@@ -378,6 +379,20 @@ impl FeedService for FeedApi {
             .await
             .map(Response::new)
             .map_err(status)
+    }
+
+    async fn get_many(
+        &self,
+        _request: Request<proto::feed::v1::GetManyRequest>,
+    ) -> Result<Response<proto::feed::v1::GetManyResponse>, Status> {
+        Err(Status::unimplemented("not served yet"))
+    }
+
+    async fn search(
+        &self,
+        _request: Request<proto::feed::v1::SearchRequest>,
+    ) -> Result<Response<proto::feed::v1::SearchResponse>, Status> {
+        Err(Status::unimplemented("not served yet"))
     }
 
     async fn count(&self, request: Request<CountRequest>) -> Result<Response<CountResponse>, Status> {

@@ -3,7 +3,9 @@
 //! `feed` and `sessions` translate calls, `watch` is the stream of a watch, `request` checks what requests have in common, `status`
 //! is the one place where a refusal becomes a status.
 
+mod access;
 mod feed;
+mod maintenance;
 mod request;
 mod sessions;
 mod status;
@@ -15,7 +17,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use proto::feed::v1::server::access_server::AccessServer;
 use proto::feed::v1::server::feed_server::FeedServer;
+use proto::feed::v1::server::maintenance_server::MaintenanceServer;
 use proto::feed::v1::server::sessions_server::SessionsServer;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -59,7 +63,13 @@ pub(crate) fn serve(
                 ServingStatus::NotServing
             };
             // The service itself ends when the committer has.
-            for service in ["", "feed.v1.Feed", "feed.v1.Sessions"] {
+            for service in [
+                "",
+                "feed.v1.Access",
+                "feed.v1.Feed",
+                "feed.v1.Maintenance",
+                "feed.v1.Sessions",
+            ] {
                 health.set_service_status(service, status).await;
             }
             tokio::select! {
@@ -71,8 +81,11 @@ pub(crate) fn serve(
 
     let feed_server =
         FeedServer::new(feed::FeedApi::new(Arc::clone(&feed))).max_decoding_message_size(REQUEST_LIMIT_BYTES);
-    let sessions_server =
-        SessionsServer::new(sessions::SessionsApi::new(feed)).max_decoding_message_size(REQUEST_LIMIT_BYTES);
+    let sessions_server = SessionsServer::new(sessions::SessionsApi::new(Arc::clone(&feed)))
+        .max_decoding_message_size(REQUEST_LIMIT_BYTES);
+    let access_server = AccessServer::new(access::AccessApi::new(Arc::clone(&feed)))
+        .max_decoding_message_size(REQUEST_LIMIT_BYTES);
+    let maintenance_server = MaintenanceServer::new(maintenance::MaintenanceApi::new(feed));
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
@@ -84,5 +97,7 @@ pub(crate) fn serve(
         .add_service(health_service)
         .add_service(feed_server)
         .add_service(sessions_server)
+        .add_service(access_server)
+        .add_service(maintenance_server)
         .serve_with_incoming_shutdown(incoming, shutdown.cancelled_owned())
 }

@@ -243,6 +243,7 @@ fn session_message(session: SessionState) -> Session {
         owner_instance: record.owner_instance,
         fence: record.fence.0,
         subscriptions: subscriptions.collect(),
+        ..Session::default()
     }
 }
 
@@ -306,6 +307,13 @@ impl SessionsService for SessionsApi {
             .await
             .map(Response::new)
             .map_err(status)
+    }
+
+    async fn set_log_level(
+        &self,
+        _request: Request<proto::feed::v1::SetLogLevelRequest>,
+    ) -> Result<Response<proto::feed::v1::SetLogLevelResponse>, Status> {
+        Err(Status::unimplemented("not served yet"))
     }
 
     async fn delete_session(

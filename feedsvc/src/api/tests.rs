@@ -433,6 +433,7 @@ async fn session_commands_come_by_the_watch_in_order_with_the_changes() {
     let foreign = SubscribeRequest {
         principal: Some(proto::feed::v1::Principal {
             name: "bob".to_owned(),
+            ..Default::default()
         }),
         ..subscribe
     };

@@ -179,6 +179,7 @@ impl FeedClient {
             principal: named(principal),
             database: database.into(),
             table: table.into(),
+            ..Default::default()
         };
         let answer = self.feed.clone().count(call(request)).await?.into_inner();
         Ok((answer.count, answer.revision))
@@ -266,8 +267,8 @@ impl FeedClient {
             after_revision,
             after_hash,
             instance: self.instance.clone(),
-            include_values: false,
             from_head,
+            ..Default::default()
         };
         Ok(self.watch.clone().watch(request).await?.into_inner())
     }
@@ -289,8 +290,8 @@ impl FeedClient {
             after_revision: after,
             until_revision: until,
             max_entries: max,
-            include_values: false,
             targets: targets.iter().map(Target::write).collect(),
+            ..Default::default()
         };
         let answer = self.feed.clone().read_log(call(request)).await?.into_inner();
         let entries = answer
@@ -385,6 +386,7 @@ impl FeedClient {
             principal: named(principal),
             session_id: id.into(),
             instance: self.instance.clone(),
+            ..Default::default()
         };
         let answer = self
             .sessions
@@ -432,6 +434,7 @@ impl FeedClient {
             spelling: spelling.into(),
             require_stream: true,
             max_subscriptions,
+            ..Default::default()
         };
         self.sessions.clone().subscribe(call(request)).await?;
         Ok(())
@@ -444,6 +447,7 @@ impl FeedClient {
             principal: named(principal),
             session_id: id.into(),
             uri: uri.into(),
+            ..Default::default()
         };
         Ok(self
             .sessions
@@ -523,6 +527,7 @@ impl SessionRecord {
 fn named(principal: &str) -> Option<v1::Principal> {
     Some(v1::Principal {
         name: principal.into(),
+        ..Default::default()
     })
 }
 

@@ -64,6 +64,11 @@ pub(crate) enum SessionCommand {
         /// The canonical URI.
         uri: Box<str>,
     },
+    /// The level from which on log messages are sent was set.
+    LogLevelSet {
+        /// One of the eight levels of MCP.
+        level: Box<str>,
+    },
     /// It was deleted or expired.
     Deleted,
 }
@@ -106,6 +111,7 @@ impl Entry {
                         SessionCommand::Opened { instance, principal } => instance.len() + principal.len(),
                         SessionCommand::Subscribed { uri, spelling } => uri.len() + spelling.len(),
                         SessionCommand::Unsubscribed { uri } => uri.len(),
+                        SessionCommand::LogLevelSet { level } => level.len(),
                         SessionCommand::Created | SessionCommand::Closed | SessionCommand::Deleted => 0,
                     }
             }
@@ -119,6 +125,9 @@ fn read_command(command: v1::session_command::Command, principal: String) -> Ses
     use v1::session_command::Command;
     match command {
         Command::Created(_) => SessionCommand::Created,
+        Command::LogLevelSet(set) => SessionCommand::LogLevelSet {
+            level: set.level.into(),
+        },
         Command::Opened(opened) => SessionCommand::Opened {
             instance: opened.instance.into(),
             principal: principal.into(),

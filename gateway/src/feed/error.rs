@@ -27,6 +27,9 @@ pub(crate) enum FeedError {
     /// The session has as many subscriptions as it may.
     #[error("the session has its limit of subscriptions")]
     TooManySubscriptions,
+    /// The principal, or the feed service, has as many sessions as it may.
+    #[error("there are as many sessions as there may be")]
+    TooManySessions,
     /// There is no such table.
     #[error("{0}")]
     UnknownTable(String),
@@ -64,7 +67,9 @@ impl From<Status> for FeedError {
         };
         let text = || status.message().to_owned();
         match reason {
-            Reason::InvalidArgument | Reason::InvalidRecord => FeedError::Invalid(text()),
+            Reason::InvalidArgument | Reason::InvalidRecord | Reason::InvalidCursor | Reason::ScanLimit => {
+                FeedError::Invalid(text())
+            }
             Reason::TooLarge => FeedError::TooLarge(text()),
             Reason::UnknownTable => FeedError::UnknownTable(text()),
             Reason::PreconditionFailed | Reason::IdempotencyKeyReused => FeedError::Conflict(text()),
@@ -73,6 +78,7 @@ impl From<Status> for FeedError {
             Reason::NoStream => FeedError::NoStream,
             Reason::Fenced => FeedError::Fenced,
             Reason::TooManySubscriptions => FeedError::TooManySubscriptions,
+            Reason::TooManySessions => FeedError::TooManySessions,
             Reason::Compacted => FeedError::Compacted,
             Reason::LostHistory => FeedError::LostHistory,
             Reason::PermissionDenied => FeedError::PermissionDenied,

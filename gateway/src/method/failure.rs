@@ -45,6 +45,7 @@ impl From<FeedError> for Failure {
             FeedError::NoStream
             | FeedError::Fenced
             | FeedError::TooManySubscriptions
+            | FeedError::TooManySessions
             | FeedError::Compacted
             | FeedError::LostHistory
             | FeedError::Internal => {

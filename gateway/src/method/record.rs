@@ -58,6 +58,7 @@ impl From<FeedError> for RecordFailure {
             | FeedError::NoStream
             | FeedError::Fenced
             | FeedError::TooManySubscriptions
+            | FeedError::TooManySessions
             | FeedError::Compacted
             | FeedError::LostHistory
             | FeedError::Internal => {

@@ -124,6 +124,7 @@ fn refusal(call: &Call<'_>, uri: &str, error: FeedError) -> Failure {
         | FeedError::Conflict(_)
         | FeedError::NoStream
         | FeedError::Fenced
+        | FeedError::TooManySessions
         | FeedError::Compacted
         | FeedError::LostHistory
         | FeedError::Internal => {

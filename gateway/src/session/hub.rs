@@ -199,6 +199,7 @@ impl Hub {
                         }
                         SessionCommand::Deleted => tell(Told::SessionEnded(id)),
                         SessionCommand::Created
+                        | SessionCommand::LogLevelSet { .. }
                         | SessionCommand::Opened { .. }
                         | SessionCommand::Closed
                         | SessionCommand::Subscribed { .. }
@@ -342,7 +343,7 @@ impl Hub {
                 return;
             }
             SessionCommand::Subscribed { .. } | SessionCommand::Unsubscribed { .. } => {}
-            SessionCommand::Created | SessionCommand::Closed => return,
+            SessionCommand::Created | SessionCommand::Closed | SessionCommand::LogLevelSet { .. } => return,
         }
         if local.fence.is_none_or(|fence| revision <= fence) {
             return;
@@ -370,6 +371,7 @@ impl Hub {
                 }
             }
             SessionCommand::Created
+            | SessionCommand::LogLevelSet { .. }
             | SessionCommand::Opened { .. }
             | SessionCommand::Closed
             | SessionCommand::Deleted => {}

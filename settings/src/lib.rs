@@ -1,0 +1,1 @@
+//! Configuration of both programs: declared once, read from flags, environment and file.
