@@ -6,6 +6,7 @@ type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     println!("cargo:rerun-if-changed=feed");
+    println!("cargo:rerun-if-changed=peer");
     let descriptors = protox::compile(
         [
             "feed/v1/access.proto",
@@ -13,6 +14,7 @@ fn main() -> Result<(), Failure> {
             "feed/v1/maintenance.proto",
             "feed/v1/principal.proto",
             "feed/v1/session.proto",
+            "peer/v1/peer.proto",
         ],
         ["."],
     )?;
@@ -30,6 +32,7 @@ fn main() -> Result<(), Failure> {
         .build_client(false)
         .extern_path(".feed.v1.WatchResponse", "crate::feed::v1::EncodedWatchResponse")
         .extern_path(".feed.v1", "crate::feed::v1")
+        .extern_path(".peer.v1", "crate::peer::v1")
         .out_dir(servers)
         .compile_fds(descriptors)?;
     Ok(())

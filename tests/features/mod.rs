@@ -5,12 +5,16 @@
 //! - `flood`: a thousand sessions at full speed;
 //! - `requests`, `listeners`: B-1 and B-2, the rules of HTTP and JSON-RPC;
 //! - `sessions`: B-3; `stream`, `resume`: B-4; `subscribe`, `uris`: B-5;
+//! - `drain`, `slow`: the planned end of an instance (B-4.12), readers that do not read (B-4.9);
+//! - `http_sse`: B-7, the older transport;
 //! - `records`: B-8 as far as it goes, and the REST surface;
 //! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
 
 mod command_line;
 mod dev_mode;
+mod drain;
 mod flood;
+mod http_sse;
 mod listeners;
 mod outage;
 mod path;
@@ -18,6 +22,7 @@ mod records;
 mod requests;
 mod resume;
 mod sessions;
+mod slow;
 mod stream;
 mod subscribe;
 mod uris;

@@ -166,7 +166,7 @@ fn positive(value: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("not a positive integer: {value:?}"))
 }
 
-/// An open stream of events. Its ids must rise, its messages must be of the type `message`.
+/// An open stream of events. Its ids must rise, its messages must be of the type `message` (or tell the endpoint of HTTP+SSE).
 pub struct EventStream {
     pub head: Head,
     body: Body,
@@ -254,7 +254,10 @@ impl EventStream {
                 frame.id.is_some() && frame.event.is_none(),
                 "an empty event: {frame:?}"
             ),
-            Some(_) => assert_eq!(frame.event.as_deref(), Some("message"), "{frame:?}"),
+            Some(_) => assert!(
+                matches!(frame.event.as_deref(), Some("message" | "endpoint")),
+                "{frame:?}"
+            ),
         }
     }
 

@@ -5,6 +5,7 @@
 //! - `http`: a plain HTTP/1.1 client on a socket, strict about framing;
 //! - `event_stream`: reads server-sent events and refuses what a client library would trip over;
 //! - `mcp`: a session's client, made of `http` and JSON texts;
+//! - `http_sse`: the same for the older transport;
 //! - `truth`: reads the log over gRPC, to compare with what clients saw;
 //! - `wire`: a proxy that cuts, stalls and delays connections.
 //!
@@ -12,6 +13,7 @@
 
 pub mod event_stream;
 pub mod http;
+pub mod http_sse;
 pub mod mcp;
 pub mod process;
 pub mod stack;

@@ -54,9 +54,20 @@ pub struct Stack {
 impl Stack {
     /// Starts them and waits until every gateway's watch is live.
     pub fn start(gateway_count: usize) -> Stack {
+        Stack::start_with(gateway_count, &[], &[])
+    }
+
+    /// As `start`, with more options (name and value) for the feed service and for each gateway.
+    pub fn start_with(
+        gateway_count: usize,
+        feed_options: &[(&str, &str)],
+        gateway_options: &[(&str, &str)],
+    ) -> Stack {
         let directory = TempDir::new().expect("a temporary directory");
-        let feed = Feed::start(directory.path());
-        let gateways: Vec<Gateway> = (0..gateway_count).map(|_| Gateway::start(feed.address)).collect();
+        let feed = Feed::start_with(directory.path(), feed_options);
+        let gateways: Vec<Gateway> = (0..gateway_count)
+            .map(|_| Gateway::start_with(feed.address, gateway_options))
+            .collect();
         gateways.iter().for_each(Gateway::wait_until_ready);
         Stack {
             gateways,
@@ -86,19 +97,22 @@ pub struct Feed {
     service: Service,
     data: PathBuf,
     schema: PathBuf,
+    options: Vec<(String, String)>,
 }
 
 impl Feed {
-    /// Starts one with the tests' schema and its data below `directory`.
-    pub fn start(directory: &Path) -> Feed {
+    /// Starts one with the tests' schema, its data below `directory`, and these options besides.
+    pub fn start_with(directory: &Path, options: &[(&str, &str)]) -> Feed {
         let (data, schema) = (directory.join("data"), directory.join("schema.graphql"));
         std::fs::write(&schema, SCHEMA).expect("a schema file");
-        let (service, address) = Feed::serve(any_port(), &data, &schema);
+        let options = owned(options);
+        let (service, address) = Feed::serve(any_port(), &data, &schema, &options);
         Feed {
             address,
             service,
             data,
             schema,
+            options,
         }
     }
 
@@ -109,7 +123,7 @@ impl Feed {
 
     /// Starts it again where it was.
     pub fn restart(&mut self) {
-        let (service, address) = Feed::serve(self.address, &self.data, &self.schema);
+        let (service, address) = Feed::serve(self.address, &self.data, &self.schema, &self.options);
         assert_eq!(address, self.address);
         self.service = service;
     }
@@ -118,12 +132,18 @@ impl Feed {
         &mut self.service
     }
 
-    fn serve(listen: SocketAddr, data: &Path, schema: &Path) -> (Service, SocketAddr) {
-        let arguments = arguments(&[
+    fn serve(
+        listen: SocketAddr,
+        data: &Path,
+        schema: &Path,
+        options: &[(String, String)],
+    ) -> (Service, SocketAddr) {
+        let mut arguments = arguments(&[
             ("--listen", listen.to_string()),
             ("--data", data.display().to_string()),
             ("--schema", schema.display().to_string()),
         ]);
+        arguments.extend(flattened(options));
         let service = Service::spawn(Program::Feedsvc, &arguments);
         let line = service.wait_for_line("feedsvc ready ");
         (service, address_in(&line, "listen"))
@@ -136,20 +156,32 @@ pub struct Gateway {
     pub admin: SocketAddr,
     pub service: Service,
     feed: SocketAddr,
+    options: Vec<(String, String)>,
 }
 
 impl Gateway {
     /// Starts one and waits until it listens; the feed service need not be there.
     pub fn start(feed: SocketAddr) -> Gateway {
-        Gateway::serve(feed, any_port(), any_port())
+        Gateway::start_with(feed, &[])
     }
 
-    fn serve(feed: SocketAddr, application: SocketAddr, admin: SocketAddr) -> Gateway {
-        let arguments = arguments(&[
+    /// As `start`, with more options.
+    pub fn start_with(feed: SocketAddr, options: &[(&str, &str)]) -> Gateway {
+        Gateway::serve(feed, any_port(), any_port(), owned(options))
+    }
+
+    fn serve(
+        feed: SocketAddr,
+        application: SocketAddr,
+        admin: SocketAddr,
+        options: Vec<(String, String)>,
+    ) -> Gateway {
+        let mut arguments = arguments(&[
             ("--feed", format!("http://{feed}")),
             ("--application", application.to_string()),
             ("--admin", admin.to_string()),
         ]);
+        arguments.extend(flattened(&options));
         let service = Service::spawn(Program::Gateway, &arguments);
         let line = service.wait_for_line("gateway ready ");
         let (application, admin) = (address_in(&line, "application"), address_in(&line, "admin"));
@@ -158,6 +190,7 @@ impl Gateway {
             admin,
             service,
             feed,
+            options,
         }
     }
 
@@ -168,7 +201,7 @@ impl Gateway {
 
     /// Starts it again where it was.
     pub fn restart(&mut self) {
-        *self = Gateway::serve(self.feed, self.application, self.admin);
+        *self = Gateway::serve(self.feed, self.application, self.admin, self.options.clone());
     }
 
     /// Waits until its watch is live.
@@ -214,6 +247,19 @@ pub fn address_in(line: &str, name: &str) -> SocketAddr {
 
 fn any_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn owned(options: &[(&str, &str)]) -> Vec<(String, String)> {
+    options
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+fn flattened(options: &[(String, String)]) -> impl Iterator<Item = String> {
+    options
+        .iter()
+        .flat_map(|(name, value)| [name.clone(), value.clone()])
 }
 
 fn arguments(options: &[(&str, String)]) -> Vec<String> {

@@ -10,10 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, RETRY_AFTER};
-use http::{HeaderValue, StatusCode};
+use http::{Extensions, HeaderValue, Request, StatusCode};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
@@ -27,6 +30,7 @@ use tracing::{debug, warn};
 use super::answer::{refusal, retry_after};
 use super::socket::Socket;
 use crate::protocol::error::RpcError;
+use crate::session::WriteProgress;
 
 /// The largest header block, and so hyper's read buffer.
 const HEADER_LIMIT_BYTES: usize = 16 * 1024;
@@ -46,6 +50,15 @@ const REFUSED_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to pause when no connection can be accepted, for example because no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// What is under way on the listeners.
+#[derive(Clone, Default)]
+pub(crate) struct Tasks {
+    /// The connections.
+    pub(crate) connections: TaskTracker,
+    /// Requests whose response has not begun yet. They are counted, not run here.
+    pub(crate) requests: TaskTracker,
+}
+
 /// Serves `router` on every connection of `listener` until `shutdown`; each connection is a task of `tasks`.
 ///
 /// Beyond `connections_max` a connection gets 503 for its request, and beyond a few of those none is accepted. At the
@@ -54,7 +67,7 @@ pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     connections_max: usize,
-    tasks: TaskTracker,
+    tasks: Tasks,
     shutdown: CancellationToken,
 ) {
     let places = Arc::new(Semaphore::new(connections_max));
@@ -87,8 +100,8 @@ pub(crate) async fn serve(
                 } else {
                     (refusal.clone(), REFUSED_TIMEOUT)
                 };
-                let connection = connection(stream, router, timeout, drain.clone());
-                tasks.spawn(async move {
+                let connection = connection(stream, router, timeout, tasks.requests.clone(), drain.clone());
+                tasks.connections.spawn(async move {
                     connection.await;
                     drop(place);
                 });
@@ -118,6 +131,18 @@ fn prepare(stream: &TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
+/// What a request knows of the connection that it came by.
+#[derive(Clone)]
+struct Connection(Arc<WriteProgress>);
+
+/// Returns the progress of the connection that a request with these extensions came by.
+pub(super) fn progress_of(extensions: &Extensions) -> Arc<WriteProgress> {
+    extensions
+        .get::<Connection>()
+        .map(|connection| Arc::clone(&connection.0))
+        .unwrap_or_default()
+}
+
 /// The end of the connections of a listener.
 #[derive(Clone, Default)]
 struct Drain {
@@ -135,14 +160,33 @@ impl Drain {
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, header_timeout: Duration, drain: Drain) {
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    header_timeout: Duration,
+    requests: TaskTracker,
+    drain: Drain,
+) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
         .max_buf_size(HEADER_LIMIT_BYTES);
-    let mut connection =
-        pin!(builder.serve_connection(Socket::new(stream), TowerToHyperService::new(router)));
+    let progress = Arc::<WriteProgress>::default();
+    let socket = Socket::new(stream, Arc::clone(&progress));
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Connection(Arc::clone(&progress)));
+        let response = router.call(request.map(Body::new));
+        // Counts as long as it lives.
+        let request = requests.token();
+        async move {
+            let response = response.await;
+            drop(request);
+            response
+        }
+    });
+    let mut connection = pin!(builder.serve_connection(socket, service));
     let mut bell = pin!(drain.bell.cancelled_owned());
     let (mut listens, mut drains) = (false, false);
     let ended = poll_fn(|context| {

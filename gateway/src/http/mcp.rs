@@ -9,13 +9,16 @@ use http::header::{ALLOW, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 
 use super::answer::{AnswerForm, SESSION_ID, refusal, respond};
-use super::body;
 use super::negotiate::{EVENT_STREAM, JSON, accepts, is_json};
+use super::{accept, body};
 use crate::dispatch::{Dispatcher, Headers};
 use crate::protocol::error::RpcError;
 
 /// The methods of the endpoint.
 const METHODS: &str = "DELETE, GET, POST";
+
+/// The same where clients may not delete their sessions.
+const METHODS_WITHOUT_DELETE: &str = "GET, POST";
 
 /// The header that names the protocol version.
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -47,27 +50,41 @@ pub(super) async fn post(State(dispatcher): State<Arc<Dispatcher>>, request: Req
 }
 
 /// Opens the session's stream.
-pub(super) async fn get(State(dispatcher): State<Arc<Dispatcher>>, headers: HeaderMap) -> Response {
+pub(super) async fn get(State(dispatcher): State<Arc<Dispatcher>>, request: Request<Body>) -> Response {
+    let (parts, _) = request.into_parts();
+    let headers = parts.headers;
     if !accepts(&headers, EVENT_STREAM) {
         let error = RpcError::invalid_request("Accept must allow text/event-stream");
         return refusal(StatusCode::NOT_ACCEPTABLE, &error);
     }
-    respond(dispatcher.open(read(&headers)).await, AnswerForm::Json)
+    let progress = accept::progress_of(&parts.extensions);
+    respond(dispatcher.open(read(&headers), progress).await, AnswerForm::Json)
 }
 
 /// Ends the session.
 pub(super) async fn delete(State(dispatcher): State<Arc<Dispatcher>>, headers: HeaderMap) -> Response {
+    if !dispatcher.allows_delete() {
+        return refuse_method(METHODS_WITHOUT_DELETE);
+    }
     respond(dispatcher.delete(read(&headers)).await, AnswerForm::Json)
 }
 
 /// Refuses any other method; a HEAD too, which a router would serve as a GET: it would take the stream over and drop it.
-pub(super) async fn not_allowed() -> Response {
-    let error = RpcError::invalid_request(format!("/mcp serves {METHODS}"));
-    let allow = [(ALLOW, HeaderValue::from_static(METHODS))];
+pub(super) async fn not_allowed(State(dispatcher): State<Arc<Dispatcher>>) -> Response {
+    refuse_method(if dispatcher.allows_delete() {
+        METHODS
+    } else {
+        METHODS_WITHOUT_DELETE
+    })
+}
+
+fn refuse_method(methods: &'static str) -> Response {
+    let error = RpcError::invalid_request(format!("/mcp serves {methods}"));
+    let allow = [(ALLOW, HeaderValue::from_static(methods))];
     (allow, refusal(StatusCode::METHOD_NOT_ALLOWED, &error)).into_response()
 }
 
-fn read(headers: &HeaderMap) -> Headers<'_> {
+pub(super) fn read(headers: &HeaderMap) -> Headers<'_> {
     let value = |name: &HeaderName| headers.get(name).map(|value| value.as_bytes());
     Headers {
         session: value(&SESSION_ID),

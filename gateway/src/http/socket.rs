@@ -5,26 +5,43 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use crate::session::WriteProgress;
+
 /// Up to this size pieces are put together: a frame or two with its chunk around it.
 const TOGETHER_BYTES: usize = 512;
 
 /// A connection.
-pub(super) struct Socket(TokioIo<TcpStream>);
+pub(super) struct Socket {
+    stream: TokioIo<TcpStream>,
+    progress: Arc<WriteProgress>,
+}
 
 impl Socket {
-    /// Takes a connection over.
-    pub(super) fn new(stream: TcpStream) -> Socket {
-        Socket(TokioIo::new(stream))
+    /// Takes a connection over, and notes in `progress` whether it takes what is written.
+    pub(super) fn new(stream: TcpStream, progress: Arc<WriteProgress>) -> Socket {
+        Socket {
+            stream: TokioIo::new(stream),
+            progress,
+        }
     }
 
     fn inner(self: Pin<&mut Self>) -> Pin<&mut TokioIo<TcpStream>> {
-        Pin::new(&mut self.get_mut().0)
+        Pin::new(&mut self.get_mut().stream)
+    }
+
+    fn note(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &written {
+            Poll::Pending => self.progress.note_stalled(),
+            Poll::Ready(_) => self.progress.note_moved(),
+        }
+        written
     }
 }
 
@@ -39,20 +56,27 @@ impl Read for Socket {
 }
 
 impl Write for Socket {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.inner().poll_write(context, bytes)
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = self.as_mut().inner().poll_write(context, bytes);
+        self.note(written)
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut together = [0; TOGETHER_BYTES];
-        match join(pieces, &mut together) {
-            Some(joined) => self.inner().poll_write(context, joined),
-            None => self.inner().poll_write_vectored(context, pieces),
-        }
+        let inner = self.as_mut().inner();
+        let written = match join(pieces, &mut together) {
+            Some(joined) => inner.poll_write(context, joined),
+            None => inner.poll_write_vectored(context, pieces),
+        };
+        self.note(written)
     }
 
     fn is_write_vectored(&self) -> bool {

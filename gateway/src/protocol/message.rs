@@ -50,10 +50,6 @@ pub(crate) struct Notification {
     /// Any text; whether it is known is decided elsewhere.
     pub(crate) method: String,
     /// Its arguments.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "read once calls that can be cancelled are served")
-    )]
     pub(crate) params: Params,
 }
 

@@ -11,16 +11,20 @@ mod interest;
 mod positions;
 mod reader;
 mod registry;
+mod replies;
 mod sessions;
 mod stream;
 mod subscriptions;
 mod takeovers;
+mod write_progress;
 
 use std::sync::Arc;
 
 pub(crate) use reader::StreamReader;
-pub(crate) use registry::Session;
+pub(crate) use registry::{InFlight, Session};
+pub(crate) use replies::{Door, ReplyStream};
 pub(crate) use sessions::{Background, Limits, Sessions};
+pub(crate) use write_progress::WriteProgress;
 
 /// A session's id, as it stands in `Mcp-Session-Id`.
 pub(crate) type SessionId = Arc<str>;

@@ -15,7 +15,9 @@ use super::SessionId;
 use super::frame_ring::FrameRing;
 use super::positions::Positions;
 use super::registry::Session;
+use super::replies::{Door, Replies};
 use super::takeovers::Takeovers;
+use super::write_progress::WriteProgress;
 use crate::protocol::era::Version;
 use crate::protocol::event_id::{EventId, Slot};
 use crate::protocol::frame::{self, EncodedUri};
@@ -29,8 +31,10 @@ pub(super) struct Stream {
     pub(super) session: SessionId,
     /// The principal that the session belongs to.
     pub(super) principal: Box<str>,
-    /// The session's protocol version, which decides what the stream may carry besides notices.
+    /// Decides what the stream may carry besides notices: the session's protocol version, or that of the older transport.
     pub(super) version: Version,
+    /// Whether the connection takes what is written.
+    progress: Arc<WriteProgress>,
     takeovers: Arc<Takeovers>,
     inner: Mutex<Inner>,
 }
@@ -39,6 +43,10 @@ pub(super) struct Stream {
 ///
 /// Invariant: ids rise in `blocks`, then in `live`; those in `live` are above `cursor`, those in `blocks` at or below.
 struct Inner {
+    /// The first bytes have left.
+    begun: bool,
+    /// What is answered on the stream, ahead of everything else; only where answers have no response of their own.
+    replies: Option<Box<Replies>>,
     /// Blocks that this stream alone gets.
     blocks: VecDeque<Block>,
     /// Positions in the frame ring that are not written yet.
@@ -52,8 +60,8 @@ struct Inner {
     /// No more live frames are appended: a catch-up has to bring the stream up again.
     behind: bool,
     closed: Option<CloseReason>,
-    /// The stream is to be closed when everything is written.
-    ending: Option<CloseReason>,
+    /// The stream is to be closed for this reason when everything is written; how long the client is to wait then.
+    ending: Option<(CloseReason, Duration)>,
     /// The writer waits for something to write.
     writer: Option<Waker>,
     /// The hub counts on the writer to come (see [`Stream::push`]).
@@ -83,6 +91,8 @@ pub(super) struct Block {
 pub(crate) enum CloseReason {
     /// A newer stream of the session was opened.
     TakenOver,
+    /// The client did not take what was written.
+    Slow,
     /// The client is gone; nobody reads any more.
     ClientLeft,
     /// The session was deleted or expired.
@@ -98,6 +108,7 @@ impl CloseReason {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             CloseReason::TakenOver => "taken_over",
+            CloseReason::Slow => "slow",
             CloseReason::ClientLeft => "client_left",
             CloseReason::SessionEnded => "session_ended",
             CloseReason::LostHistory => "lost_history",
@@ -131,19 +142,26 @@ pub(super) enum Next {
 
 impl Stream {
     /// Makes a stream that is not live yet; its first bytes leave at once. `retry` is how long its client is to wait
-    /// before it opens the next one.
-    pub(super) fn new(session: &Session, retry: Duration) -> Stream {
-        let opening = Block {
-            id: None,
-            spelling: None,
-            bytes: Bytes::from_static(frame::OPENED),
+    /// before it opens the next one; `progress` is its connection's.
+    pub(super) fn new(
+        session: &Session,
+        retry: Duration,
+        door: Door,
+        progress: Arc<WriteProgress>,
+    ) -> Stream {
+        let (version, replies) = match door {
+            Door::Streamable => (session.version, None),
+            // Whatever was negotiated: its client libraries dispatch every event.
+            Door::HttpSse => (Version::V2024_11_05, Some(Box::new(Replies::new(session)))),
         };
         let now = Instant::now();
         let inner = Inner {
-            blocks: VecDeque::from([opening]),
+            begun: false,
+            replies,
+            blocks: VecDeque::new(),
             live: Positions::default(),
             cursor: EventId::from_u64(0),
-            retry_line: (!session.version.features().opening_block).then_some(retry),
+            retry_line: (!version.features().opening_block).then_some(retry),
             behind: true,
             closed: None,
             ending: None,
@@ -157,7 +175,8 @@ impl Stream {
         Stream {
             session: Arc::clone(&session.id),
             principal: session.principal.clone(),
-            version: session.version,
+            version,
+            progress,
             takeovers: Arc::clone(&session.takeovers),
             inner: Mutex::new(inner),
         }
@@ -215,7 +234,8 @@ impl Stream {
         inner.blocks.extend(blocks);
         inner.cursor = inner.cursor.max(until);
         inner.behind = !live;
-        let waker = if inner.blocks.is_empty() {
+        let ends = live && inner.ending.is_some();
+        let waker = if inner.blocks.is_empty() && !ends {
             None
         } else {
             inner.writer.take()
@@ -257,6 +277,7 @@ impl Stream {
             self.takeovers.note(Instant::now());
         }
         inner.blocks = VecDeque::new();
+        inner.replies = None;
         inner.live.clear();
         let wakers = (inner.writer.take(), inner.drained.take());
         drop(inner);
@@ -264,21 +285,45 @@ impl Stream {
         wake(wakers.1);
     }
 
-    /// Ends the stream after what waits is written, with a bookmark at `revision` before the end where the client takes
-    /// one (see [`Stream::bookmark`]).
-    pub(super) fn end(&self, reason: CloseReason, revision: u64) {
+    /// Ends the stream as planned: after what waits is written and the calls that are answered on it are done, with a
+    /// bookmark at `revision` before the end where the client takes one (see [`Stream::bookmark`]). One that is being
+    /// caught up ends when it is. `retry` is how long the client is to wait before it opens the next one.
+    pub(super) fn end(&self, reason: CloseReason, revision: u64, retry: Duration) {
         let mut inner = self.lock();
-        if inner.behind {
-            drop(inner);
-            return self.close(reason);
+        if inner.closed.is_some() || inner.ending.is_some() {
+            return;
         }
-        inner.ending = inner.ending.or(Some(reason));
+        inner.ending = Some((reason, retry));
         if self.version.features().bookmarks {
             inner.bookmark(revision);
         }
         let waker = inner.writer.take();
         drop(inner);
         wake(waker);
+    }
+
+    /// Says whether the stream was closed, or is to end.
+    pub(super) fn is_ending(&self) -> bool {
+        let inner = self.lock();
+        inner.closed.is_some() || inner.ending.is_some()
+    }
+
+    /// Returns for how long the connection has taken nothing of what was written.
+    pub(super) fn stalled_for(&self) -> Duration {
+        self.progress.stalled_for()
+    }
+
+    /// Works on what is answered on this stream; `None` where answers have responses of their own, or it was closed.
+    pub(super) fn with_replies<T>(&self, work: impl FnOnce(&mut Replies) -> T) -> Option<T> {
+        let mut inner = self.lock();
+        if inner.closed.is_some() {
+            return None;
+        }
+        let done = inner.replies.as_deref_mut().map(work);
+        let waker = inner.writer.take_if(|_| done.is_some());
+        drop(inner);
+        wake(waker);
+        done
     }
 
     /// Moves the client's cursor on to `revision`, if nothing did so since `since` and everything up to there is written.
@@ -364,6 +409,12 @@ impl Inner {
         if let Some(reason) = self.closed {
             return Poll::Ready(Next::End(reason));
         }
+        if !std::mem::replace(&mut self.begun, true) && self.replies.is_none() {
+            return self.write(Bytes::from_static(frame::OPENED));
+        }
+        if let Some(bytes) = self.replies.as_deref_mut().and_then(Replies::take) {
+            return self.write_frames(bytes);
+        }
         if let Some(bytes) = self.take_blocks() {
             return self.write_frames(bytes);
         }
@@ -378,8 +429,10 @@ impl Inner {
                 Err(_dropped) => return Poll::Ready(Next::FellBehind),
             }
         }
-        if let Some(reason) = self.ending
+        if let Some((reason, _)) = self.ending
             && self.live.is_empty()
+            && !self.behind
+            && self.replies.as_deref().is_none_or(Replies::is_done)
         {
             return Poll::Ready(Next::End(reason));
         }
@@ -400,10 +453,14 @@ impl Inner {
             return false;
         }
         let id = EventId::new(revision, Slot::Bookmark);
+        let bookmark = frame::bookmark(id);
         self.blocks.push_back(Block {
             id: Some(id),
             spelling: None,
-            bytes: frame::bookmark(id),
+            bytes: match self.ending {
+                Some((_, retry)) => frame::with_retry(&bookmark, retry),
+                None => bookmark,
+            },
         });
         self.cursor = id;
         self.bookmarked = Instant::now();
@@ -411,13 +468,10 @@ impl Inner {
     }
 
     fn write_frames(&mut self, bytes: Bytes) -> Poll<Next> {
-        if self.retry_line.is_some()
-            && bytes != frame::OPENED
-            && let Some(retry) = self.retry_line.take()
-        {
-            return self.write(frame::with_retry(&bytes, retry));
+        match self.retry_line.take() {
+            Some(retry) => self.write(frame::with_retry(&bytes, retry)),
+            None => self.write(bytes),
         }
-        self.write(bytes)
     }
 
     fn write(&mut self, bytes: Bytes) -> Poll<Next> {

@@ -7,6 +7,7 @@ use super::{Hub, Local, State};
 use crate::feed::{Body, Entry};
 use crate::protocol::event_id::{EventId, Slot};
 use crate::protocol::frame::{self, EncodedUri};
+use crate::session::replies::ReplyStream;
 use crate::session::stream::{Block, CloseReason, Stream};
 use crate::session::subscriptions::Subscriptions;
 
@@ -192,12 +193,14 @@ impl Hub {
         self.lock().streams.contains_key(session)
     }
 
-    /// Ends every stream of this instance after what it has to write, with a bookmark: a resume elsewhere misses nothing.
-    pub(in crate::session) fn end_all(&self, reason: CloseReason) {
-        let position = self.position();
-        for stream in self.all() {
-            stream.end(reason, position);
-        }
+    /// Returns the stream of the session on this instance on which its calls are answered.
+    pub(in crate::session) fn reply_stream(&self, session: &str) -> Option<ReplyStream> {
+        let stream = self
+            .lock()
+            .streams
+            .get(session)
+            .map(|local| Arc::clone(&local.stream))?;
+        ReplyStream::of(stream)
     }
 
     /// Returns every stream of this instance.
