@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, error, warn};
 
 use crate::config::{Listen, ServeOptions};
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{CacheHints, Dispatcher};
 use crate::feed::{FeedClient, Ring, Watch};
 use crate::session::{Background, Limits, Sessions};
 
@@ -142,6 +142,7 @@ impl Server {
             Arc::clone(&watch),
             authority,
             MAX_SUBSCRIPTIONS,
+            CacheHints::default(),
         );
         let dispatcher = Arc::new(dispatcher);
         Ok(Server {

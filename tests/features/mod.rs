@@ -6,12 +6,17 @@
 //! - `requests`, `listeners`: B-1 and B-2, the rules of HTTP and JSON-RPC;
 //! - `sessions`: B-3; `stream`, `resume`: B-4; `subscribe`, `uris`: B-5;
 //! - `records`: B-8 as far as it goes, and the REST surface;
+//! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6;
 //! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
 
 mod command_line;
 mod dev_mode;
 mod flood;
 mod listeners;
+mod modern_http2;
+mod modern_listen;
+mod modern_requests;
+mod modern_resume;
 mod outage;
 mod path;
 mod records;

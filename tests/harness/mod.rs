@@ -5,6 +5,7 @@
 //! - `http`: a plain HTTP/1.1 client on a socket, strict about framing;
 //! - `event_stream`: reads server-sent events and refuses what a client library would trip over;
 //! - `mcp`: a session's client, made of `http` and JSON texts;
+//! - `modern`: a client of the era without sessions;
 //! - `truth`: reads the log over gRPC, to compare with what clients saw;
 //! - `wire`: a proxy that cuts, stalls and delays connections.
 //!
@@ -13,6 +14,7 @@
 pub mod event_stream;
 pub mod http;
 pub mod mcp;
+pub mod modern;
 pub mod process;
 pub mod stack;
 pub mod truth;

@@ -1,4 +1,4 @@
-//! Connections: accepts them, serves HTTP/1.1 on each, and ends them at the shutdown.
+//! Connections: accepts them, serves HTTP/1.1 or HTTP/2 on each, and ends them at the shutdown.
 //!
 //! An own loop instead of `axum::serve`, which has no header limits and time-outs and keeps 7 KB more for each
 //! connection.
@@ -19,12 +19,13 @@ use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::answer::{refusal, retry_after};
+use super::http2::{self, HttpVersion};
 use super::socket::Socket;
 use crate::protocol::error::RpcError;
 
@@ -87,7 +88,7 @@ pub(crate) async fn serve(
                 } else {
                     (refusal.clone(), REFUSED_TIMEOUT)
                 };
-                let connection = connection(stream, router, timeout, drain.clone());
+                let connection = connection(stream, router, timeout, tasks.clone(), drain.clone());
                 tasks.spawn(async move {
                     connection.await;
                     drop(place);
@@ -135,7 +136,32 @@ impl Drain {
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, header_timeout: Duration, drain: Drain) {
+/// Serves one connection, in the version of HTTP that its first bytes are of.
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    header_timeout: Duration,
+    tasks: TaskTracker,
+    drain: Drain,
+) {
+    let version = tokio::select! {
+        // Nothing was asked yet, so there is nothing to answer.
+        () = drain.bell.cancelled() => return,
+        version = timeout(header_timeout, http2::sniff(&stream)) => version,
+    };
+    match version {
+        Ok(Ok(HttpVersion::One)) => http1_connection(stream, router, header_timeout, drain).await,
+        // Apart from the rest, so that its size is not that of every connection.
+        Ok(Ok(HttpVersion::Two)) => {
+            let bell = drain.bell.cancelled_owned();
+            Box::pin(http2::serve(Socket::new(stream), router, tasks, bell)).await;
+        }
+        Ok(Err(error)) => debug!(%error, "a connection ended before its first request"),
+        Err(_elapsed) => debug!("a connection sent nothing"),
+    }
+}
+
+async fn http1_connection(stream: TcpStream, router: Router, header_timeout: Duration, drain: Drain) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())

@@ -12,6 +12,7 @@ use tracing::{debug, warn};
 use super::SessionId;
 use super::catch_up;
 use super::hub::{Hub, Told};
+use super::listens::Listens;
 use super::reader::StreamReader;
 use super::registry::{Registry, Session};
 use super::stream::{CloseReason, Stream};
@@ -75,6 +76,7 @@ pub(crate) struct Sessions {
     pub(super) hub: Hub,
     pub(super) limits: Limits,
     pub(super) log_reads: Semaphore,
+    pub(super) listens: Listens,
     registry: Registry,
     tasks: TaskTracker,
     shutdown: CancellationToken,
@@ -113,6 +115,7 @@ impl Sessions {
             hub,
             limits,
             log_reads: Semaphore::new(LOG_READS_MAX),
+            listens: Listens::default(),
             registry,
             tasks: TaskTracker::new(),
             shutdown,
@@ -344,6 +347,11 @@ impl Sessions {
                 debug!(%error, "cannot tell the feed service of active sessions");
             }
         }
+    }
+
+    /// Runs a task that ends with this layer.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(self.until_shutdown(work));
     }
 
     /// Bounds a task by the life of this layer.
