@@ -19,6 +19,7 @@ use super::client::FeedClient;
 use super::entry::Entry;
 use super::error::FeedError;
 use super::ring::Ring;
+use crate::protocol::cursor::FeedIdentity;
 
 /// The first pause before the watch connects again, and the longest. The first is short, since a restart takes a second;
 /// the longest keeps a gateway from waiting much longer than the service needs.
@@ -73,6 +74,11 @@ impl Watch {
     /// Returns the exported tables as of the newest entry in the ring, or later.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns which feed is followed; none before the first answer.
+    pub(crate) fn feed(&self) -> FeedIdentity {
+        self.ring.history().1
     }
 
     /// Returns the present status.
@@ -134,7 +140,9 @@ impl Watch {
         match cursor {
             Some(cursor) if cursor.store_id == first.store_id => {}
             Some(_) => return Err(FeedError::LostHistory),
-            None => self.ring.reset(first.progress),
+            None => self
+                .ring
+                .reset(first.progress, FeedIdentity::of_store(&first.store_id)),
         }
         let position = cursor.insert(Cursor {
             store_id: first.store_id.clone(),

@@ -1,8 +1,9 @@
-//! Connections: accepts them, serves HTTP/1.1 on each, and ends them at the shutdown.
+//! Connections: accepts them, serves HTTP/1.1 or HTTP/2 on each, and ends them at the shutdown.
 //!
 //! An own loop instead of `axum::serve`, which has no header limits and time-outs and keeps 7 KB more for each
 //! connection.
 
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,12 +23,13 @@ use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::answer::{refusal, retry_after};
+use super::http2::{self, HttpVersion};
 use super::socket::Socket;
 use crate::protocol::error::RpcError;
 use crate::session::WriteProgress;
@@ -100,7 +102,7 @@ pub(crate) async fn serve(
                 } else {
                     (refusal.clone(), REFUSED_TIMEOUT)
                 };
-                let connection = connection(stream, router, timeout, tasks.requests.clone(), drain.clone());
+                let connection = connection(stream, router, timeout, tasks.clone(), drain.clone());
                 tasks.connections.spawn(async move {
                     connection.await;
                     drop(place);
@@ -129,6 +131,28 @@ fn prepare(stream: &TcpStream) -> std::io::Result<()> {
     #[cfg(target_os = "linux")]
     SockRef::from(stream).set_tcp_user_timeout(Some(PEER_TIMEOUT))?;
     Ok(())
+}
+
+/// Answers the requests of a connection; each is counted in `requests` until its response begins, and knows the
+/// connection's `progress`.
+pub(super) fn service(
+    router: Router,
+    progress: Arc<WriteProgress>,
+    requests: TaskTracker,
+) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send + 'static> + Clone
+{
+    let router = TowerToHyperService::new(router);
+    service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Connection(Arc::clone(&progress)));
+        let response = router.call(request.map(Body::new));
+        // Counts as long as it lives.
+        let request = requests.token();
+        async move {
+            let response = response.await;
+            drop(request);
+            response
+        }
+    })
 }
 
 /// What a request knows of the connection that it came by.
@@ -160,7 +184,28 @@ impl Drain {
     }
 }
 
-async fn connection(
+/// Serves one connection, in the version of HTTP that its first bytes are of.
+async fn connection(stream: TcpStream, router: Router, header_timeout: Duration, tasks: Tasks, drain: Drain) {
+    let version = tokio::select! {
+        // Nothing was asked yet, so there is nothing to answer.
+        () = drain.bell.cancelled() => return,
+        version = timeout(header_timeout, http2::sniff(&stream)) => version,
+    };
+    match version {
+        Ok(Ok(HttpVersion::One)) => {
+            http1_connection(stream, router, header_timeout, tasks.requests, drain).await;
+        }
+        // Apart from the rest, so that its size is not that of every connection.
+        Ok(Ok(HttpVersion::Two)) => {
+            let bell = drain.bell.cancelled_owned();
+            Box::pin(http2::serve(stream, router, tasks, bell)).await;
+        }
+        Ok(Err(error)) => debug!(%error, "a connection ended before its first request"),
+        Err(_elapsed) => debug!("a connection sent nothing"),
+    }
+}
+
+async fn http1_connection(
     stream: TcpStream,
     router: Router,
     header_timeout: Duration,
@@ -174,19 +219,7 @@ async fn connection(
         .max_buf_size(HEADER_LIMIT_BYTES);
     let progress = Arc::<WriteProgress>::default();
     let socket = Socket::new(stream, Arc::clone(&progress));
-    let router = TowerToHyperService::new(router);
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Connection(Arc::clone(&progress)));
-        let response = router.call(request.map(Body::new));
-        // Counts as long as it lives.
-        let request = requests.token();
-        async move {
-            let response = response.await;
-            drop(request);
-            response
-        }
-    });
-    let mut connection = pin!(builder.serve_connection(socket, service));
+    let mut connection = pin!(builder.serve_connection(socket, service(router, progress, requests)));
     let mut bell = pin!(drain.bell.cancelled_owned());
     let (mut listens, mut drains) = (false, false);
     let ended = poll_fn(|context| {
