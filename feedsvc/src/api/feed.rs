@@ -19,7 +19,7 @@ use super::request::{admit, check_key, find_targets, invalid};
 use super::status::status;
 use super::watch::WatchStream;
 use crate::access::{Action, Object, decide};
-use crate::catalog::{CatalogTable, TableId, TableName, check_record};
+use crate::catalog::{CatalogTable, TableId, TableName, check_record, parse_object};
 use crate::commit::{Condition, RecordAction, RecordCommit, RecordOperation, RequestKey};
 use crate::entry::{checked_traceparent, decode_with_values};
 use crate::feed::Feed;
@@ -316,7 +316,7 @@ fn check_operation(
     let action = match operation.action {
         Some(ActionMessage::Put(put)) => check_put(feed, table, &operation.key, put.value)?,
         Some(ActionMessage::Delete(_)) => RecordAction::Delete,
-        Some(ActionMessage::Patch(_)) => return Err(invalid("operations.patch", "it is not served yet")),
+        Some(ActionMessage::Patch(patch)) => check_patch(feed, &table, &patch.value)?,
         None => return Err(invalid("operations.action", "it is missing")),
     };
     Ok(RecordOperation {
@@ -341,6 +341,21 @@ fn check_put(
     }
     let record = check_record(&table, key, &value)?;
     Ok(RecordAction::Put { value, table, record })
+}
+
+/// A patch alone says only whether it is an object; the rest is checked on the record that it meets.
+fn check_patch(feed: &Feed, table: &CatalogTable, value: &[u8]) -> Result<RecordAction, Refusal> {
+    if value.len() > feed.limits.record_bytes {
+        return Err(Refusal::TooLarge {
+            what: "the patch",
+            limit: feed.limits.record_bytes,
+        });
+    }
+    Ok(RecordAction::Patch {
+        patch: parse_object(table, value)?,
+        size_bytes: value.len(),
+        record_limit_bytes: feed.limits.record_bytes,
+    })
 }
 
 fn table_message(table: &CatalogTable) -> Table {

@@ -191,7 +191,7 @@ async fn refusals_carry_their_reason() {
     check_refused(
         &refused(commit(vec![patch])).await,
         Code::InvalidArgument,
-        Reason::InvalidArgument,
+        Reason::InvalidRecord,
         None,
     );
     let strict = RecordOperation {

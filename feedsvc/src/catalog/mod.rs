@@ -10,10 +10,12 @@ mod record;
 mod scalar;
 mod sdl;
 mod source;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub(crate) use model::{Catalog, CatalogTable, TableDefinition, TableId, TableName};
 pub use problem::SchemaError;
-pub(crate) use record::{RecordFault, ValidRecord, check_record};
+pub(crate) use record::{RecordFault, ValidRecord, check_object, check_record, merge_patch, parse_object};
 pub use source::{SchemaReadError, SchemaSource};
 
 /// The database of the service's own tables; only the service itself writes it.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use proto::feed::v1::CommitResponse;
 use tokio::sync::oneshot;
 
+use crate::catalog::json::JsonObject;
 use crate::catalog::{CatalogTable, TableDefinition, TableName, ValidRecord};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
@@ -72,6 +73,7 @@ impl RecordOperation {
     fn size_bytes(&self) -> usize {
         let value = match &self.action {
             RecordAction::Put { value, .. } => value.len(),
+            RecordAction::Patch { size_bytes, .. } => *size_bytes,
             RecordAction::Delete => 0,
         };
         self.key.len() + value + PROPOSAL_OVERHEAD_BYTES
@@ -96,6 +98,14 @@ pub(crate) enum RecordAction {
         table: Arc<CatalogTable>,
         /// `value`, checked against `table`.
         record: ValidRecord,
+    },
+    /// A JSON Merge Patch, which can be checked only against the record that it meets.
+    Patch {
+        patch: JsonObject,
+        /// How long it was when it was sent.
+        size_bytes: usize,
+        /// How large the patched record may be.
+        record_limit_bytes: usize,
     },
     Delete,
 }
