@@ -17,12 +17,12 @@ mod config;
 mod entry;
 mod expiry;
 mod feed;
+mod indexing;
 mod lease;
 mod refusal;
 mod revision;
 mod ring;
 mod run;
-#[allow(dead_code, reason = "the calls that use all of it come with the next changes")]
 mod search;
 mod service;
 mod session;

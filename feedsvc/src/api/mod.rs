@@ -1,12 +1,15 @@
 //! gRPC: the only place that knows tonic.
 //!
-//! `feed` and `sessions` translate calls, `watch` is the stream of a watch, `request` checks what requests have in common, `status`
+//! `feed` and `sessions` translate calls, `search` those that read records, `watch` is the stream of a watch, `request` checks what requests have in common, `status`
 //! is the one place where a refusal becomes a status.
 
 mod access;
 mod feed;
 mod maintenance;
 mod request;
+mod search;
+#[cfg(test)]
+mod search_tests;
 mod sessions;
 mod status;
 #[cfg(test)]

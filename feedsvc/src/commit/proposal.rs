@@ -11,6 +11,7 @@ use crate::catalog::{CatalogTable, TableDefinition, TableName, ValidRecord};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::session::{SessionCommand, SessionState};
+use crate::store::IndexWork;
 
 /// Where the outcome of a proposal goes, once it is durable.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -23,6 +24,8 @@ pub(super) enum Proposal {
     Touch(Vec<String>, Reply<()>),
     /// The tables that there are to be; answered with the number of changes.
     Tables(Vec<TableDefinition>, Reply<usize>),
+    /// One step of building or removing indexes.
+    Indexes(Reply<IndexWork>),
     /// End after what was proposed before.
     Stop,
 }
@@ -36,7 +39,7 @@ impl Proposal {
         let texts = match self {
             Proposal::Records(commit, _) => commit.operations.iter().map(RecordOperation::size_bytes).sum(),
             Proposal::Touch(ids, _) => ids.iter().map(String::len).sum(),
-            Proposal::Session(..) | Proposal::Tables(..) | Proposal::Stop => 0,
+            Proposal::Session(..) | Proposal::Tables(..) | Proposal::Indexes(_) | Proposal::Stop => 0,
         };
         texts + PROPOSAL_OVERHEAD_BYTES
     }

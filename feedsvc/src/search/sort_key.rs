@@ -7,6 +7,10 @@
 use super::number::{NEGATIVE, POSITIVE, encode_number};
 use crate::catalog::json::Json;
 
+/// How much of a sort key an index has; of longer ones the beginning, and all such have this length. Then the page of an
+/// index holds many entries, and what shares so long a beginning is told apart by the records themselves.
+pub(crate) const INDEX_KEY_LIMIT_BYTES: usize = 256;
+
 /// The first byte of each type. Those of numbers lie between booleans and strings.
 pub(super) const NULL: u8 = 0x10;
 pub(super) const FALSE: u8 = 0x20;
@@ -68,6 +72,17 @@ pub(super) fn sort_key(value: &Json) -> Vec<u8> {
     bytes
 }
 
+/// Returns the entry of a record in the index of an attribute.
+pub(crate) fn index_key(record: &Json, attribute: &str) -> Vec<u8> {
+    let value = match record {
+        Json::Object(object) => object.get(attribute).unwrap_or(&Json::Null),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => &Json::Null,
+    };
+    let mut key = sort_key(value);
+    key.truncate(INDEX_KEY_LIMIT_BYTES);
+    key
+}
+
 /// Returns bytes that two values share exactly if they are equal: numbers by value, objects in any order of their
 /// attributes, also deep inside.
 pub(super) fn equality_key(value: &Json) -> Vec<u8> {
@@ -109,6 +124,22 @@ pub(super) fn encode_text_start(first: u8, text: &str, out: &mut Vec<u8>) {
             out.push(0xff);
         }
     }
+}
+
+/// Returns the text of a string's sort key, or of the beginning of one.
+pub(super) fn text_of(sort_key: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(sort_key.len());
+    let mut bytes = sort_key.iter().skip(1);
+    while let Some(byte) = bytes.next() {
+        if *byte == 0 {
+            match bytes.next() {
+                Some(0xff) => {}
+                Some(_) | None => break,
+            }
+        }
+        text.push(*byte);
+    }
+    text
 }
 
 fn encode_text(first: u8, text: &str, out: &mut Vec<u8>) {
