@@ -9,6 +9,7 @@
 
 mod access;
 mod api;
+mod bells;
 mod catalog;
 mod chain;
 mod clock;
@@ -18,6 +19,7 @@ mod entry;
 mod expiry;
 mod feed;
 mod lease;
+mod maintenance;
 mod refusal;
 mod revision;
 mod ring;

@@ -1,11 +1,14 @@
 //! gRPC: the only place that knows tonic.
 //!
-//! `feed` and `sessions` translate calls, `watch` is the stream of a watch, `request` checks what requests have in common, `status`
+//! `feed`, `log`, `sessions`, `access` and `maintenance` translate calls, `watch` is the stream of a watch, `request` checks what requests have in common, `operator` is
+//! the client of an operator's commands, `status`
 //! is the one place where a refusal becomes a status.
 
 mod access;
 mod feed;
+mod log;
 mod maintenance;
+pub(crate) mod operator;
 mod request;
 mod sessions;
 mod status;
@@ -28,6 +31,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
 
+use crate::commit::Writability;
 use crate::feed::Feed;
 
 /// What tonic reads of a request. Above the limit of a commit, so that a commit that is somewhat too large is refused
@@ -49,7 +53,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 pub(crate) fn serve(
     feed: Arc<Feed>,
     listener: TcpListener,
-    mut is_writable: tokio::sync::watch::Receiver<bool>,
+    mut writability: tokio::sync::watch::Receiver<Writability>,
     shutdown: CancellationToken,
     tasks: &TaskTracker,
 ) -> impl Future<Output = Result<(), tonic::transport::Error>> + use<> {
@@ -57,10 +61,9 @@ pub(crate) fn serve(
     let ended = feed.shutdown.clone();
     tasks.spawn(async move {
         loop {
-            let status = if *is_writable.borrow_and_update() {
-                ServingStatus::Serving
-            } else {
-                ServingStatus::NotServing
+            let status = match *writability.borrow_and_update() {
+                Writability::Writable => ServingStatus::Serving,
+                Writability::Failing { .. } => ServingStatus::NotServing,
             };
             // The service itself ends when the committer has.
             for service in [
@@ -73,7 +76,7 @@ pub(crate) fn serve(
                 health.set_service_status(service, status).await;
             }
             tokio::select! {
-                changed = is_writable.changed() => if changed.is_err() { return },
+                changed = writability.changed() => if changed.is_err() { return },
                 () = ended.cancelled() => return,
             }
         }

@@ -16,7 +16,7 @@ use crate::revision::Revision;
 use crate::store::{KeptAnswer, StoreError, StoredRecord, Subject};
 
 /// For how long an answer is kept under its request key (feed.proto, `CommitRequest.idempotency_key`).
-const REQUEST_KEY_LIFETIME_MS: i64 = 24 * 60 * 60 * 1_000;
+pub(crate) const REQUEST_KEY_LIFETIME_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// Applies a commit, or gives the answer that it got before.
 pub(super) fn run(
