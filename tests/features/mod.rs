@@ -6,8 +6,10 @@
 //! - `requests`, `listeners`: B-1 and B-2, the rules of HTTP and JSON-RPC;
 //! - `sessions`: B-3; `stream`, `resume`: B-4; `subscribe`, `uris`: B-5;
 //! - `records`: B-8 as far as it goes, and the REST surface;
+//! - `retention`: a log that was trimmed; `backup`: backups, and what holds after a restore;
 //! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
 
+mod backup;
 mod command_line;
 mod dev_mode;
 mod flood;
@@ -17,6 +19,7 @@ mod path;
 mod records;
 mod requests;
 mod resume;
+mod retention;
 mod sessions;
 mod stream;
 mod subscribe;

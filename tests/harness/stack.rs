@@ -54,8 +54,13 @@ pub struct Stack {
 impl Stack {
     /// Starts them and waits until every gateway's watch is live.
     pub fn start(gateway_count: usize) -> Stack {
+        Stack::start_with(gateway_count, &[])
+    }
+
+    /// As [`Stack::start`], with further options of the feed service, as in `["--log-floor", "1ms"]`.
+    pub fn start_with(gateway_count: usize, options: &[&str]) -> Stack {
         let directory = TempDir::new().expect("a temporary directory");
-        let feed = Feed::start(directory.path());
+        let feed = Feed::start(directory.path(), options);
         let gateways: Vec<Gateway> = (0..gateway_count).map(|_| Gateway::start(feed.address)).collect();
         gateways.iter().for_each(Gateway::wait_until_ready);
         Stack {
@@ -86,20 +91,34 @@ pub struct Feed {
     service: Service,
     data: PathBuf,
     schema: PathBuf,
+    options: Vec<String>,
 }
 
 impl Feed {
-    /// Starts one with the tests' schema and its data below `directory`.
-    pub fn start(directory: &Path) -> Feed {
+    /// Starts one with the tests' schema, its data below `directory`, and further options.
+    pub fn start(directory: &Path, options: &[&str]) -> Feed {
         let (data, schema) = (directory.join("data"), directory.join("schema.graphql"));
+        let options: Vec<String> = options.iter().map(|option| option.to_string()).collect();
         std::fs::write(&schema, SCHEMA).expect("a schema file");
-        let (service, address) = Feed::serve(any_port(), &data, &schema);
+        let (service, address) = Feed::serve(any_port(), &data, &schema, &options);
         Feed {
             address,
             service,
             data,
             schema,
+            options,
         }
+    }
+
+    /// Returns the data directory.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Starts it again where it was, but on another data directory.
+    pub fn restart_on(&mut self, data: &Path) {
+        self.data = data.to_owned();
+        self.restart();
     }
 
     /// Ends it as a crash does.
@@ -109,7 +128,7 @@ impl Feed {
 
     /// Starts it again where it was.
     pub fn restart(&mut self) {
-        let (service, address) = Feed::serve(self.address, &self.data, &self.schema);
+        let (service, address) = Feed::serve(self.address, &self.data, &self.schema, &self.options);
         assert_eq!(address, self.address);
         self.service = service;
     }
@@ -118,12 +137,13 @@ impl Feed {
         &mut self.service
     }
 
-    fn serve(listen: SocketAddr, data: &Path, schema: &Path) -> (Service, SocketAddr) {
-        let arguments = arguments(&[
+    fn serve(listen: SocketAddr, data: &Path, schema: &Path, options: &[String]) -> (Service, SocketAddr) {
+        let mut arguments = arguments(&[
             ("--listen", listen.to_string()),
             ("--data", data.display().to_string()),
             ("--schema", schema.display().to_string()),
         ]);
+        arguments.extend_from_slice(options);
         let service = Service::spawn(Program::Feedsvc, &arguments);
         let line = service.wait_for_line("feedsvc ready ");
         (service, address_in(&line, "listen"))
