@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{Catalog, CatalogTable, TableName};
-use crate::commit::Pipeline;
+use crate::clock::Clock;
+use crate::commit::{Pipeline, Writability};
 use crate::lease::Leases;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
@@ -33,7 +34,13 @@ pub(crate) struct Feed {
     /// Ends all watches.
     pub(crate) shutdown: CancellationToken,
     /// The oldest revision that the log has; it never falls.
-    pub(crate) oldest: AtomicU64,
+    pub(crate) oldest: Arc<AtomicU64>,
+    pub(crate) writability: watch::Receiver<Writability>,
+    /// How many watches are open.
+    pub(crate) watch_count: AtomicU64,
+    /// One backup or check at a time: each reads everything.
+    pub(crate) whole_reads: Arc<Semaphore>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Feed {

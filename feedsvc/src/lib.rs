@@ -9,6 +9,7 @@
 
 mod access;
 mod api;
+mod bells;
 mod catalog;
 mod chain;
 mod clock;
@@ -19,6 +20,7 @@ mod expiry;
 mod feed;
 mod indexing;
 mod lease;
+mod maintenance;
 mod refusal;
 mod revision;
 mod ring;

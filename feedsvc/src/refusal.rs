@@ -60,6 +60,9 @@ pub(crate) enum Refusal {
     /// The service starts or ends, or its store cannot be written.
     #[error("the service cannot do this now; try again")]
     Unavailable,
+    /// A backup could not be made; there is no file.
+    #[error("cannot write the backup: {problem}; check the path and the disk's free space")]
+    NotCopied { problem: String },
     /// Something failed that is not the caller's fault; the cause is for the log only.
     #[error("internal failure")]
     Internal(#[source] StoreError),

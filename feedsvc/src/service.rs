@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
@@ -16,11 +16,12 @@ use tracing::info;
 use crate::api;
 use crate::catalog::{Catalog, SchemaReadError, SchemaSource, TableDefinition, TableName};
 use crate::clock::{Clock, SystemClock};
-use crate::commit::{Committer, CommitterParts, Pipeline};
+use crate::commit::{Committer, CommitterParts, Pipeline, Writability};
 use crate::expiry;
 use crate::feed::Feed;
 use crate::indexing;
 use crate::lease::Leases;
+use crate::maintenance::{probe, retention};
 use crate::ring::Ring;
 use crate::search::CursorSeal;
 use crate::store::reads::Reads;
@@ -59,6 +60,16 @@ pub struct Limits {
     pub expiry_interval: Duration,
     /// How many records a search or a count may look at (`search.scan_max`).
     pub search_scan_max: u64,
+    /// How long an entry of the log is kept.
+    pub log_age: Duration,
+    /// How much the log may take, about, before its oldest entries go earlier.
+    pub log_bytes: u64,
+    /// How long an entry is kept whatever else says: streams that broke rely on it.
+    pub log_floor: Duration,
+    /// How often it is looked for what has outlived its time.
+    pub retention_interval: Duration,
+    /// How long a watch of some tables is silent at most while entries of others move the head on.
+    pub bookmark_interval: Duration,
 }
 
 impl Default for Limits {
@@ -70,6 +81,11 @@ impl Default for Limits {
             expiry_grace: Duration::from_secs(5 * 60),
             expiry_interval: Duration::from_secs(30),
             search_scan_max: 100_000,
+            log_age: Duration::from_secs(7 * 24 * 3600),
+            log_bytes: 1024 * 1024 * 1024,
+            log_floor: Duration::from_secs(600),
+            retention_interval: Duration::from_secs(1),
+            bookmark_interval: Duration::from_secs(5),
         }
     }
 }
@@ -128,7 +144,7 @@ pub enum ServeError {
 pub struct Service {
     feed: Arc<Feed>,
     clock: Arc<dyn Clock>,
-    is_writable: watch::Receiver<bool>,
+    writability: watch::Receiver<Writability>,
     committer: JoinHandle<()>,
 }
 
@@ -161,7 +177,8 @@ impl Service {
         let bounds = store.reader.bounds().map_err(|error| unusable(&data, &error))?;
 
         let (catalog_sender, catalog) = watch::channel(Arc::new(catalog));
-        let (is_writable_sender, is_writable) = watch::channel(true);
+        let (writability_sender, writability) = watch::channel(Writability::Writable);
+        let oldest = Arc::new(AtomicU64::new(bounds.oldest.0));
         let ring = Arc::new(Ring::new(bounds.head, limits.ring_bytes));
         let leases = Arc::new(Leases::new(Arc::clone(&clock)));
         let (pipeline, queue) = Pipeline::new();
@@ -171,7 +188,8 @@ impl Service {
             leases: Arc::clone(&leases),
             ring: Arc::clone(&ring),
             catalog: catalog_sender,
-            is_writable: is_writable_sender,
+            writability: writability_sender,
+            oldest: Arc::clone(&oldest),
         });
         let committer = std::thread::Builder::new()
             .name("committer".to_owned())
@@ -197,12 +215,16 @@ impl Service {
             leases,
             catalog,
             shutdown: CancellationToken::new(),
-            oldest: AtomicU64::new(bounds.oldest.0),
+            oldest,
+            writability: writability.clone(),
+            watch_count: AtomicU64::new(0),
+            whole_reads: Arc::new(Semaphore::new(1)),
+            clock: Arc::clone(&clock),
         };
         Ok(Service {
             feed: Arc::new(feed),
             clock,
-            is_writable,
+            writability,
             committer,
         })
     }
@@ -219,18 +241,20 @@ impl Service {
         let Service {
             feed,
             clock,
-            is_writable,
+            writability,
             committer,
         } = self;
         // Whatever way the service ends, its watches end too.
         let stop_watches = feed.shutdown.clone().drop_guard();
         let tasks = TaskTracker::new();
         tasks.spawn(expiry::run(Arc::clone(&feed), clock, feed.shutdown.clone()));
+        tasks.spawn(retention::run(Arc::clone(&feed), feed.shutdown.clone()));
+        tasks.spawn(probe::run(Arc::clone(&feed), feed.shutdown.clone()));
 
         tasks.spawn(indexing::run(Arc::clone(&feed), feed.shutdown.clone()));
 
-        let committer_ended = ended(is_writable.clone());
-        let server = api::serve(Arc::clone(&feed), listener, is_writable, shutdown.clone(), &tasks);
+        let committer_ended = ended(writability.clone());
+        let server = api::serve(Arc::clone(&feed), listener, writability, shutdown.clone(), &tasks);
         let told_to_end = async {
             shutdown.cancelled().await;
             feed.shutdown.cancel();
@@ -263,8 +287,8 @@ impl Service {
 }
 
 /// Waits until the committer has ended, which drops its side of the channel.
-async fn ended(mut is_writable: watch::Receiver<bool>) {
-    while is_writable.changed().await.is_ok() {}
+async fn ended(mut writability: watch::Receiver<Writability>) {
+    while writability.changed().await.is_ok() {}
 }
 
 /// Ends the committer after what it was given, and with it the hold on the data directory.

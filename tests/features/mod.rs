@@ -9,8 +9,10 @@
 //! - `http_sse`: B-7, the older transport;
 //! - `records`: B-8 as far as it goes, and the REST surface;
 //! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6;
+//! - `retention`: a log that was trimmed; `backup`: backups, and what holds after a restore;
 //! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
 
+mod backup;
 mod command_line;
 mod dev_mode;
 mod drain;
@@ -26,6 +28,7 @@ mod path;
 mod records;
 mod requests;
 mod resume;
+mod retention;
 mod sessions;
 mod slow;
 mod stream;

@@ -116,6 +116,17 @@ impl Feed {
         }
     }
 
+    /// Returns the data directory.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Starts it again where it was, but on another data directory.
+    pub fn restart_on(&mut self, data: &Path) {
+        self.data = data.to_owned();
+        self.restart();
+    }
+
     /// Ends it as a crash does.
     pub fn kill(&mut self) {
         self.service.kill();

@@ -16,18 +16,17 @@ use proto::feed::v1::{
 use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
-use super::request::{admit, check_key, find_targets, invalid};
-use super::search;
+use super::request::{admit, check_key, invalid};
 use super::status::status;
 use super::watch::WatchStream;
+use super::{log, search};
 use crate::access::{Action, Object, decide};
 use crate::catalog::{CatalogTable, TableName, check_record, parse_object};
 use crate::commit::{Condition, RecordAction, RecordCommit, RecordOperation, RequestKey};
-use crate::entry::{checked_traceparent, decode_with_values};
+use crate::entry::checked_traceparent;
 use crate::feed::Feed;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
-use crate::store::{LogQuery, StoreError};
 
 /// The most operations of a commit (feed.proto).
 const OPERATIONS_MAX: usize = 100_000;
@@ -35,13 +34,6 @@ const OPERATIONS_MAX: usize = 100_000;
 pub(super) const COMMIT_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 /// The longest idempotency key (feed.proto).
 const IDEMPOTENCY_KEY_LIMIT_BYTES: usize = 200;
-/// The most targets of a call (feed.proto).
-const TARGETS_MAX: usize = 10_000;
-/// The most entries of a page of the log, and how many it has if the request does not say (feed.proto).
-const PAGE_ENTRIES_MAX: u32 = 10_000;
-const PAGE_ENTRIES_DEFAULT: u32 = 1_000;
-/// How large a page of the log becomes.
-const PAGE_LIMIT_BYTES: usize = 1024 * 1024;
 /// From here on the check of records leaves the runtime: about half a millisecond of work.
 const LONG_CHECK_BYTES: usize = 64 * 1024;
 
@@ -131,83 +123,6 @@ impl FeedApi {
         )?;
         WatchStream::open(Arc::clone(&self.feed), request).await
     }
-
-    async fn read_log(&self, request: ReadLogRequest) -> Result<ReadLogResponse, Refusal> {
-        admit(
-            &self.feed,
-            &request.feed,
-            request.principal,
-            Action::Read,
-            Object::Feed,
-        )?;
-        if request.targets.len() > TARGETS_MAX {
-            return Err(invalid("targets", "there are more than 10000"));
-        }
-        if request.max_entries > PAGE_ENTRIES_MAX {
-            return Err(invalid("max_entries", "it is above 10000"));
-        }
-        let max_entries = if request.max_entries == 0 {
-            PAGE_ENTRIES_DEFAULT
-        } else {
-            request.max_entries
-        };
-        let targets = (!request.targets.is_empty()).then(|| {
-            find_targets(&self.feed.catalog(), request.targets)
-                .into_iter()
-                .flatten()
-                .collect()
-        });
-        let query = LogQuery {
-            after: Revision(request.after_revision),
-            until: until(request.until_revision),
-            entry_limit: usize::try_from(max_entries).unwrap_or(usize::MAX),
-            limit_bytes: PAGE_LIMIT_BYTES,
-            with_values: request.include_values,
-            targets,
-        };
-        let page = self.feed.reads.run(move |reader| reader.read_log(&query)).await?;
-        let bounds = page.bounds;
-        let entries = page.entries.into_iter().map(|entry| {
-            decode_with_values(&entry.encoded, entry.before, entry.after).map_err(|_| StoreError::Damaged {
-                problem: "an entry that does not parse",
-                revision: entry.revision,
-            })
-        });
-        Ok(ReadLogResponse {
-            entries: entries.collect::<Result<_, _>>()?,
-            progress: page.progress.0,
-            head: bounds.head.0,
-            oldest: bounds.oldest.0,
-        })
-    }
-
-    async fn latest_for(&self, request: LatestForRequest) -> Result<LatestForResponse, Refusal> {
-        admit(
-            &self.feed,
-            &request.feed,
-            request.principal,
-            Action::Read,
-            Object::Feed,
-        )?;
-        if request.targets.len() > TARGETS_MAX {
-            return Err(invalid("targets", "there are more than 10000"));
-        }
-        let targets = find_targets(&self.feed.catalog(), request.targets);
-        let (after, until) = (Revision(request.after_revision), until(request.until_revision));
-        let latest = self
-            .feed
-            .reads
-            .run(move |reader| reader.find_latest(&targets, after, until))
-            .await?;
-        Ok(LatestForResponse {
-            revisions: latest.value.into_iter().map(|revision| revision.0).collect(),
-            until_revision: latest.revision.0,
-        })
-    }
-}
-
-fn until(revision: u64) -> Option<Revision> {
-    (revision > 0).then_some(Revision(revision))
 }
 
 fn value_bytes(operation: &OperationMessage) -> usize {
@@ -378,7 +293,7 @@ impl FeedService for FeedApi {
     }
 
     async fn read_log(&self, request: Request<ReadLogRequest>) -> Result<Response<ReadLogResponse>, Status> {
-        FeedApi::read_log(self, request.into_inner())
+        log::read_log(&self.feed, request.into_inner())
             .await
             .map(Response::new)
             .map_err(status)
@@ -388,7 +303,7 @@ impl FeedService for FeedApi {
         &self,
         request: Request<LatestForRequest>,
     ) -> Result<Response<LatestForResponse>, Status> {
-        FeedApi::latest_for(self, request.into_inner())
+        log::latest_for(&self.feed, request.into_inner())
             .await
             .map(Response::new)
             .map_err(status)

@@ -1,11 +1,14 @@
 //! gRPC: the only place that knows tonic.
 //!
-//! `feed` and `sessions` translate calls, `search` those that read records, `watch` is the stream of a watch, `request` checks what requests have in common, `status`
+//! `feed`, `log`, `sessions`, `access` and `maintenance` translate calls, `search` those that read records, `watch` is the stream of a
+//! watch, `request` checks what requests have in common, `operator` is the client of an operator's commands, `status`
 //! is the one place where a refusal becomes a status.
 
 mod access;
 mod feed;
+mod log;
 mod maintenance;
+pub(crate) mod operator;
 mod request;
 mod search;
 #[cfg(test)]
@@ -32,6 +35,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
 use tracing::error;
 
+use crate::commit::Writability;
 use crate::feed::Feed;
 
 /// What tonic reads of a request. Above the limit of a commit, so that a commit that is somewhat too large is refused
@@ -53,7 +57,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 pub(crate) fn serve(
     feed: Arc<Feed>,
     listener: TcpListener,
-    mut is_writable: tokio::sync::watch::Receiver<bool>,
+    mut writability: tokio::sync::watch::Receiver<Writability>,
     shutdown: CancellationToken,
     tasks: &TaskTracker,
 ) -> impl Future<Output = Result<(), tonic::transport::Error>> + use<> {
@@ -61,10 +65,9 @@ pub(crate) fn serve(
     let ended = feed.shutdown.clone();
     tasks.spawn(async move {
         loop {
-            let status = if *is_writable.borrow_and_update() {
-                ServingStatus::Serving
-            } else {
-                ServingStatus::NotServing
+            let status = match *writability.borrow_and_update() {
+                Writability::Writable => ServingStatus::Serving,
+                Writability::Failing { .. } => ServingStatus::NotServing,
             };
             // The service itself ends when the committer has.
             for service in [
@@ -77,7 +80,7 @@ pub(crate) fn serve(
                 health.set_service_status(service, status).await;
             }
             tokio::select! {
-                changed = is_writable.changed() => if changed.is_err() { return },
+                changed = writability.changed() => if changed.is_err() { return },
                 () = ended.cancelled() => return,
             }
         }

@@ -75,6 +75,7 @@ pub(super) fn status(refusal: Refusal) -> Status {
             vec![("head", head.to_string())],
         ),
         Refusal::Denied(_) => (Code::PermissionDenied, Reason::PermissionDenied, vec![]),
+        Refusal::NotCopied { .. } => (Code::Unavailable, Reason::Unavailable, vec![]),
         Refusal::Unavailable => (Code::Unavailable, Reason::Unavailable, vec![]),
         Refusal::Internal(cause) => {
             error!(error = %cause, "a call failed");

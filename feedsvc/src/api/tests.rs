@@ -1,5 +1,8 @@
 //! Tests of the calls over real connections, in one process.
 
+mod log;
+mod maintenance;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 

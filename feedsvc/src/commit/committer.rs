@@ -1,6 +1,7 @@
 //! The thread that commits.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 use tracing::{error, info};
@@ -8,7 +9,7 @@ use tracing::{error, info};
 use super::draft::{Draft, NotApplied};
 use super::pipeline::ProposalQueue;
 use super::proposal::{Proposal, Reply};
-use super::{records, sessions, tables};
+use super::{records, sessions, tables, trim};
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::lease::Leases;
@@ -30,8 +31,19 @@ pub(crate) struct CommitterParts {
     pub(crate) leases: Arc<Leases>,
     pub(crate) ring: Arc<Ring>,
     pub(crate) catalog: watch::Sender<Arc<Catalog>>,
-    /// Whether the last transaction could be committed.
-    pub(crate) is_writable: watch::Sender<bool>,
+    pub(crate) writability: watch::Sender<Writability>,
+    /// The oldest revision that the log has.
+    pub(crate) oldest: Arc<AtomicU64>,
+}
+
+/// Whether the store can be written, by the last transaction that had something to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Writability {
+    Writable,
+    /// It could not be committed.
+    Failing {
+        problem: String,
+    },
 }
 
 /// The committer itself; it lives on a thread of its own.
@@ -77,29 +89,40 @@ impl Committer {
 
     fn commit(&mut self, group: Vec<Proposal>) {
         let mut answers: Vec<Answer> = Vec::with_capacity(group.len());
-        let outcome = self.try_commit(group, &mut answers);
-        let durability = match &outcome {
-            Ok(()) => Durability::Durable,
+        let durability = match self.try_commit(group, &mut answers) {
+            Ok(was_written) => {
+                // One that had nothing to write says nothing about whether it could have.
+                if was_written && self.note(Writability::Writable) {
+                    info!("the store can be written again");
+                }
+                Durability::Durable
+            }
             Err(error) => {
                 error!(error = %error, "a transaction was lost");
                 // What the store has now is not known, and so is not what to go on from.
                 self.head = None;
+                self.note(Writability::Failing {
+                    problem: error.to_string(),
+                });
                 Durability::Lost
             }
         };
-        let was_writable = self
-            .parts
-            .is_writable
-            .send_replace(durability == Durability::Durable);
-        if !was_writable && durability == Durability::Durable {
-            info!("the store can be written");
-        }
         for answer in answers {
             answer(durability);
         }
     }
 
-    fn try_commit(&mut self, group: Vec<Proposal>, answers: &mut Vec<Answer>) -> Result<(), StoreError> {
+    /// Tells whether the store can be written; returns whether that has changed.
+    fn note(&self, writability: Writability) -> bool {
+        self.parts.writability.send_if_modified(|present| {
+            let has_changed = *present != writability;
+            *present = writability;
+            has_changed
+        })
+    }
+
+    /// Returns whether there was something to write.
+    fn try_commit(&mut self, group: Vec<Proposal>, answers: &mut Vec<Answer>) -> Result<bool, StoreError> {
         // Whatever fails from here on, each proposal of the group has its answer in `answers` by the end.
         let head = match self.head {
             Some(head) => Ok(head),
@@ -138,10 +161,13 @@ impl Committer {
             // Before the ring: who reads the head and then the catalogue finds no older one.
             self.parts.catalog.send_replace(committed.catalog);
         }
+        if let Some(oldest) = committed.oldest {
+            self.parts.oldest.fetch_max(oldest.0, Ordering::Relaxed);
+        }
         if !committed.entries.is_empty() {
             self.parts.ring.publish(committed.entries);
         }
-        Ok(())
+        Ok(committed.was_written)
     }
 
     /// Finds out where the store stands; what was committed without being published is left to the readers of the store.
@@ -150,6 +176,8 @@ impl Committer {
         if head.revision != self.parts.ring.head() {
             self.parts.ring.reset(head.revision);
         }
+        let oldest = self.parts.writer.oldest()?;
+        self.parts.oldest.fetch_max(oldest.0, Ordering::Relaxed);
         Ok(head)
     }
 }
@@ -187,6 +215,8 @@ fn run(
         Proposal::Touch(ids, reply) => answer_with(reply, touch(draft, &ids, now_ms)),
         Proposal::Tables(definitions, reply) => answer_with(reply, tables::run(draft, &definitions, now_ms)),
         Proposal::Indexes(reply) => answer_with(reply, work_on_indexes(draft)),
+        Proposal::Trim(step, reply) => answer_with(reply, trim::run(draft, &step)),
+        Proposal::Probe(reply) => answer_with(reply, trim::probe(draft).map_err(NotApplied::Lost)),
         Proposal::Stop => Ok(Box::new(|_| {})),
     }
 }
@@ -245,6 +275,8 @@ fn lost(proposal: Proposal) -> Answer {
         Proposal::Touch(_, reply) => unavailable(reply),
         Proposal::Tables(_, reply) => unavailable(reply),
         Proposal::Indexes(reply) => unavailable(reply),
+        Proposal::Trim(_, reply) => unavailable(reply),
+        Proposal::Probe(reply) => unavailable(reply),
         Proposal::Stop => Box::new(|_| {}),
     }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::catalog::{TableId, TableName};
+use crate::revision::Revision;
 use crate::session::{SessionRecord, Subscription};
 use crate::store::{
-    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, NewEntry, StoreError, StoredRecord,
-    Transaction, Writer,
+    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, LogTrim, NewEntry, StoreError, StoredRecord,
+    Transaction, Trimmed, Writer,
 };
 
 /// A writer whose commits fail while a switch is on, before or after they were made durable.
@@ -32,6 +33,10 @@ fn disk_full() -> StoreError {
 impl Writer for FailingWriter {
     fn head(&mut self) -> Result<FeedHead, StoreError> {
         self.inner.head()
+    }
+
+    fn oldest(&mut self) -> Result<Revision, StoreError> {
+        self.inner.oldest()
     }
 
     fn begin(&mut self) -> Result<Box<dyn Transaction + '_>, StoreError> {
@@ -88,6 +93,18 @@ impl Transaction for FailingTransaction<'_> {
         expired_ms: i64,
     ) -> Result<(), StoreError> {
         self.inner.keep_answer(principal, key, answer, expired_ms)
+    }
+    fn trim_log(&mut self, trim: &LogTrim) -> Result<Trimmed, StoreError> {
+        self.inner.trim_log(trim)
+    }
+    fn drop_answers(&mut self, made_before_ms: i64, limit: usize) -> Result<usize, StoreError> {
+        self.inner.drop_answers(made_before_ms, limit)
+    }
+    fn drop_spent_sessions(&mut self, removed_before_ms: i64, limit: usize) -> Result<usize, StoreError> {
+        self.inner.drop_spent_sessions(removed_before_ms, limit)
+    }
+    fn probe(&mut self) -> Result<(), StoreError> {
+        self.inner.probe()
     }
     fn find_session(&self, id: &str) -> Result<Option<SessionRecord>, StoreError> {
         self.inner.find_session(id)

@@ -4,7 +4,7 @@
 //! one transaction (group commit), and then, in this order: commits, publishes the entries to the ring, answers.
 //!
 //! `pipeline` is the queue and the handle to it, `proposal` what goes through it, `committer` the thread, `draft` the
-//! transaction that is being made; `records`, `sessions` and `tables` run the kinds of proposals.
+//! transaction that is being made; `records`, `sessions`, `tables` and `trim` run the kinds of proposals.
 
 mod committer;
 mod draft;
@@ -19,9 +19,12 @@ mod sessions;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod trim;
 
-pub(crate) use committer::{Committer, CommitterParts};
+pub(crate) use committer::{Committer, CommitterParts, Writability};
 pub(crate) use pipeline::Pipeline;
 pub(crate) use proposal::{
     Condition, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer, SessionProposal,
+    TrimStep,
 };
+pub(crate) use records::REQUEST_KEY_LIFETIME_MS;

@@ -3,7 +3,7 @@
 use proto::feed::v1::CommitResponse;
 use tokio::sync::{mpsc, oneshot};
 
-use super::proposal::{Proposal, RecordCommit, Reply, SessionAnswer, SessionProposal};
+use super::proposal::{Proposal, RecordCommit, Reply, SessionAnswer, SessionProposal, TrimAnswer, TrimStep};
 use crate::catalog::TableDefinition;
 use crate::refusal::Refusal;
 use crate::store::IndexWork;
@@ -52,6 +52,16 @@ impl Pipeline {
     /// Builds or removes a part of an index; returns whether something may be left to do.
     pub(crate) async fn work_on_indexes(&self) -> Result<IndexWork, Refusal> {
         self.propose(Proposal::Indexes).await
+    }
+
+    /// Drops some of what has outlived its time.
+    pub(crate) async fn trim(&self, step: TrimStep) -> Result<TrimAnswer, Refusal> {
+        self.propose(|reply| Proposal::Trim(step, reply)).await
+    }
+
+    /// Finds out whether a commit works, by one that means nothing.
+    pub(crate) async fn probe(&self) -> Result<(), Refusal> {
+        self.propose(Proposal::Probe).await
     }
 
     /// Tells the committer to end after what was proposed before; all later proposals are refused.

@@ -16,7 +16,7 @@ use crate::revision::Revision;
 use crate::store::{KeptAnswer, StoreError, StoredRecord, Subject};
 
 /// For how long an answer is kept under its request key (feed.proto, `CommitRequest.idempotency_key`).
-const REQUEST_KEY_LIFETIME_MS: i64 = 24 * 60 * 60 * 1_000;
+pub(crate) const REQUEST_KEY_LIFETIME_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// The records that a commit writes may have so much together (feed.proto, "Limits"). What is sent has been held to it; a
 /// patch is small and may make large records.

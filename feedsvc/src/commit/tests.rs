@@ -10,7 +10,7 @@ use proto::feed::v1::session_command::Command;
 use proto::feed::v1::{Entry, Operation};
 
 use super::failing::{FAILS_AFTER, FAILS_BEFORE, FailingWriter, NO_FAILURE};
-use super::{Condition, RecordCommit, RequestKey};
+use super::{Condition, RecordCommit, RequestKey, Writability};
 use crate::catalog::{SchemaSource, TableName};
 use crate::entry::decode_with_values;
 use crate::expiry;
@@ -27,12 +27,8 @@ const TABLES: u64 = 2;
 
 async fn read_log(feed: &Feed) -> Vec<Entry> {
     let query = LogQuery {
-        after: Revision::ZERO,
-        until: None,
-        entry_limit: usize::MAX,
-        limit_bytes: usize::MAX,
         with_values: true,
-        targets: None,
+        ..LogQuery::after(Revision::ZERO)
     };
     let page = feed
         .reads
@@ -675,5 +671,42 @@ async fn a_lost_transaction_leaves_no_trace_and_later_ones_go_on() {
         .unwrap();
     assert_eq!((revisions(&answer), feed.ring.head()), (vec![6], Revision(6)));
     assert_eq!(read_log(&feed).await.len(), 6);
+    service.close().await;
+}
+
+#[tokio::test]
+async fn whether_the_store_can_be_written_is_what_the_last_write_said() {
+    let bench = Bench::new();
+    let failure = Arc::new(AtomicU8::new(NO_FAILURE));
+    let switch = Arc::clone(&failure);
+    let service = bench
+        .try_open_with(crate::testing::SDL, |inner| {
+            Box::new(FailingWriter {
+                inner,
+                failure: switch,
+            })
+        })
+        .await
+        .unwrap();
+    let feed = service.feed();
+    let is_writable = || *feed.writability.borrow() == Writability::Writable;
+    assert!(is_writable());
+    failure.store(FAILS_BEFORE, Ordering::SeqCst);
+    assert!(
+        commit(&feed, vec![put(&feed, "Product", "a", "{}")])
+            .await
+            .is_err()
+    );
+    assert!(!is_writable());
+    // Nothing to write, so nothing is known.
+    commit(&feed, vec![delete("Product", "a")]).await.unwrap();
+    assert!(!is_writable());
+    assert!(feed.pipeline.probe().await.is_err());
+    assert!(!is_writable());
+    failure.store(NO_FAILURE, Ordering::SeqCst);
+    let head = feed.ring.head();
+    feed.pipeline.probe().await.unwrap();
+    assert!(is_writable());
+    assert_eq!(feed.ring.head(), head, "a probe is no entry");
     service.close().await;
 }

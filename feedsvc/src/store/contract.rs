@@ -1,8 +1,11 @@
 //! The traits of a store; what every implementation promises stands in the folder's door.
 
-use super::error::StoreError;
+use std::path::Path;
+
+use super::error::{CopyError, StoreError};
 use super::values::{
-    Bounds, FeedHead, KeptAnswer, KeyedRecord, LogPage, LogQuery, NewEntry, Snapshot, StoredRecord, Target,
+    Ages, Bounds, Copied, FeedHead, KeptAnswer, KeyedRecord, LogPage, LogQuery, LogTrim, NewEntry, Snapshot,
+    StoreStatus, StoredRecord, Target, Trimmed, Verification,
 };
 use super::view::{AttributeIndex, IndexId, IndexWork, RecordView};
 use crate::catalog::{TableId, TableName};
@@ -73,12 +76,32 @@ pub(crate) trait Reader: Send + Sync + 'static {
         now_ms: i64,
         limit: usize,
     ) -> Result<Vec<SessionRecord>, StoreError>;
+
+    /// Returns how old the oldest things are that go after a time.
+    fn ages(&self) -> Result<Ages, StoreError>;
+
+    /// Returns the newest revision with a commit time before `time_ms`; the one before the oldest if there is none.
+    fn newest_before(&self, time_ms: i64) -> Result<Revision, StoreError>;
+
+    /// Returns how the store stands.
+    fn status(&self) -> Result<StoreStatus, StoreError>;
+
+    /// Copies the store as it is now into a new file, and answers when that is durable. `Cancelled` as soon as
+    /// `is_cancelled` says so; after any error there is no file.
+    fn copy_to(&self, file: &Path, is_cancelled: &dyn Fn() -> bool) -> Result<Copied, CopyError>;
+
+    /// Checks everything that the store holds against the contract, page by page, each in a read transaction of its own; ends
+    /// early when `is_cancelled` says so.
+    fn verify(&self, is_cancelled: &dyn Fn() -> bool) -> Result<Verification, StoreError>;
 }
 
 /// The writing half of a store.
 pub(crate) trait Writer: Send + 'static {
     /// Returns what the next transaction goes on from.
     fn head(&mut self) -> Result<FeedHead, StoreError>;
+
+    /// Returns the oldest revision that the log has.
+    fn oldest(&mut self) -> Result<Revision, StoreError>;
 
     /// Begins a transaction; dropped without a commit, it leaves no trace.
     fn begin(&mut self) -> Result<Box<dyn Transaction + '_>, StoreError>;
@@ -138,6 +161,15 @@ pub(crate) trait Transaction {
     fn read_subscriptions(&self, session: &str) -> Result<Vec<Subscription>, StoreError>;
     fn write_subscription(&mut self, session: &str, subscription: &Subscription) -> Result<(), StoreError>;
     fn remove_subscription(&mut self, session: &str, uri: &str) -> Result<(), StoreError>;
+
+    /// Drops the oldest entries of the log.
+    fn trim_log(&mut self, trim: &LogTrim) -> Result<Trimmed, StoreError>;
+    /// Drops up to `limit` answers that were made before a time; returns how many.
+    fn drop_answers(&mut self, made_before_ms: i64, limit: usize) -> Result<usize, StoreError>;
+    /// Drops up to `limit` ids of sessions that were removed before a time, which may live again then; returns how many.
+    fn drop_spent_sessions(&mut self, removed_before_ms: i64, limit: usize) -> Result<usize, StoreError>;
+    /// Writes something that means nothing, to find out whether a commit works.
+    fn probe(&mut self) -> Result<(), StoreError>;
 
     /// Makes everything durable and visible, with the new head; after an error it is unknown whether it became so.
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError>;

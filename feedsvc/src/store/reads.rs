@@ -59,6 +59,11 @@ impl Reads {
         }
     }
 
+    /// Returns the reader, for a thread that already is off the runtime.
+    pub(crate) fn reader(&self) -> Arc<dyn Reader> {
+        Arc::clone(&self.reader)
+    }
+
     /// Runs one read on a blocking thread. Dropping the future loses only the answer.
     pub(crate) async fn run<T: Send + 'static>(
         &self,

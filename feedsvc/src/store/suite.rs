@@ -76,14 +76,7 @@ impl Subjected {
     }
 
     fn query(&self, after: u64) -> LogQuery {
-        LogQuery {
-            after: Revision(after),
-            until: None,
-            entry_limit: 1_000,
-            limit_bytes: 1_000_000,
-            with_values: false,
-            targets: None,
-        }
+        LogQuery::after(Revision(after))
     }
 
     fn target(&self, key: Option<&str>) -> Target {
@@ -261,6 +254,7 @@ fn kept_answers_are_found_until_they_are_dropped() {
     transaction
         .keep_answer("alice", "newest", &answer(15), 10)
         .unwrap();
+    assert_eq!(transaction.drop_answers(10, 9).unwrap(), 0);
     assert_eq!(transaction.find_answer("alice", "old").unwrap(), None);
     assert_eq!(transaction.find_answer("alice", "new").unwrap(), Some(answer(10)));
 }
@@ -461,4 +455,56 @@ fn a_store_has_a_secret_of_its_own_and_keeps_it() {
     assert_eq!(secrets(), first);
     let other = open().reader.cursor_secrets().unwrap();
     assert_ne!(other[0].secret, first[0]);
+}
+
+#[test]
+fn what_has_outlived_its_time_is_dropped_a_few_at_a_time() {
+    let mut store = open();
+    let answer = |made_ms| KeptAnswer {
+        request_hash: [1; 32],
+        made_ms,
+        answer: vec![1],
+    };
+    let head = store.writer.head().unwrap();
+    let mut transaction = store.writer.begin().unwrap();
+    for made_ms in 1..=5 {
+        let name = format!("{made_ms}");
+        transaction
+            .keep_answer("alice", &name, &answer(made_ms), 0)
+            .unwrap();
+        transaction.remove_session(&name, made_ms).unwrap();
+    }
+    transaction.commit(&head).unwrap();
+    let ages = store.reader.ages().unwrap();
+    assert_eq!(
+        (ages.oldest_request_key_ms, ages.oldest_spent_session_ms),
+        (Some(1), Some(1))
+    );
+
+    let mut transaction = store.writer.begin().unwrap();
+    assert_eq!(transaction.drop_answers(4, 2).unwrap(), 2);
+    assert_eq!(transaction.drop_answers(4, 2).unwrap(), 1);
+    assert_eq!(transaction.drop_spent_sessions(4, 2).unwrap(), 2);
+    assert_eq!(transaction.drop_spent_sessions(4, 2).unwrap(), 1);
+    assert!(transaction.find_answer("alice", "3").unwrap().is_none());
+    assert!(transaction.find_answer("alice", "4").unwrap().is_some());
+    assert!(!transaction.is_spent("3").unwrap() && transaction.is_spent("4").unwrap());
+    transaction.commit(&head).unwrap();
+    let ages = store.reader.ages().unwrap();
+    assert_eq!(
+        (ages.oldest_request_key_ms, ages.oldest_spent_session_ms),
+        (Some(4), Some(4))
+    );
+}
+
+#[test]
+fn a_probe_is_a_commit_of_nothing() {
+    let mut store = open();
+    store.put(&["a"]);
+    let head = store.writer.head().unwrap();
+    let mut transaction = store.writer.begin().unwrap();
+    transaction.probe().unwrap();
+    transaction.commit(&head).unwrap();
+    assert_eq!(store.writer.head().unwrap(), head);
+    assert_eq!(store.page(&store.query(0)), (vec![1], 1));
 }

@@ -5,7 +5,14 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::chain::ChainHash;
 
 /// The steps from one version to the next; the version is the number of steps taken, kept in `user_version`.
-const STEPS: &[&str] = &[include_str!("schema.sql"), include_str!("step_search.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("schema_2_search.sql"),
+    include_str!("schema_3_retention.sql"),
+];
+
+/// The version that this program writes.
+pub(super) const NEWEST_VERSION: i64 = STEPS.len() as i64;
 
 /// Why a database cannot be brought to the newest version.
 #[derive(Debug, thiserror::Error)]
@@ -25,14 +32,16 @@ pub(super) fn migrate(
 ) -> Result<(), MigrationError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    let supported = STEPS.len() as i64;
     let Some(missing) = usize::try_from(found).ok().and_then(|taken| STEPS.get(taken..)) else {
-        return Err(MigrationError::Newer { found, supported });
+        return Err(MigrationError::Newer {
+            found,
+            supported: NEWEST_VERSION,
+        });
     };
     for step in missing {
         transaction.execute_batch(step)?;
     }
-    transaction.pragma_update(None, "user_version", supported)?;
+    transaction.pragma_update(None, "user_version", NEWEST_VERSION)?;
     if found == 0 {
         let genesis = ChainHash::genesis(store_id);
         transaction.execute(

@@ -64,6 +64,14 @@ pub(super) fn optional_bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<O
     }
 }
 
+/// Reads text or a blob as bytes, where they are; nothing for anything else.
+pub(super) fn text<'a>(row: &'a Row<'_>, column: usize) -> rusqlite::Result<&'a [u8]> {
+    match row.get_ref(column)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(bytes),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => Ok(&[]),
+    }
+}
+
 /// Reads a hash; damaged if it is none.
 pub(super) fn hash(bytes: &[u8], revision: Revision) -> Result<ChainHash, StoreError> {
     ChainHash::from_bytes(bytes).ok_or(StoreError::Damaged {

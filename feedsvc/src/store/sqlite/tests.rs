@@ -40,14 +40,7 @@ fn store_with(directory: &Path, entries: u64, sql: &str) {
 }
 
 fn everything_after(revision: u64) -> LogQuery {
-    LogQuery {
-        after: Revision(revision),
-        until: None,
-        entry_limit: 100,
-        limit_bytes: 1_000,
-        with_values: false,
-        targets: None,
-    }
+    LogQuery::after(Revision(revision))
 }
 
 #[test]
@@ -55,7 +48,14 @@ fn a_store_of_a_newer_version_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     store_with(directory.path(), 0, "PRAGMA user_version = 99");
     let refused = open(directory.path()).err();
-    assert!(matches!(refused, Some(StoreOpenError::Newer { found: 99, .. })));
+    assert!(matches!(
+        refused,
+        Some(StoreOpenError::Newer {
+            found: 99,
+            supported: super::migration::NEWEST_VERSION,
+            ..
+        })
+    ));
 }
 
 #[test]
@@ -135,4 +135,39 @@ fn below_the_oldest_revision_is_an_error_that_names_it() {
             assert_eq!(reader.hash_at(Revision(revision)).unwrap().value, hash);
         }
     }
+}
+
+#[test]
+fn a_store_of_an_older_version_is_brought_to_the_newest() {
+    let directory = tempfile::tempdir().unwrap();
+    let genesis = ChainHash::genesis("old");
+    let hash = genesis.followed_by(b"entry", None, Some(b"after"));
+    {
+        let old = Connection::open(directory.path().join("feed.sqlite")).unwrap();
+        old.execute_batch(include_str!("schema.sql")).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        old.execute(
+            "INSERT INTO feed VALUES ('main', 'old', 1, ?1, 1, ?2, 5)",
+            (hash.as_bytes(), genesis.as_bytes()),
+        )
+        .unwrap();
+        old.execute(
+            "INSERT INTO log VALUES (1, 5, 'alice', NULL, 'key', x'656e747279', NULL, x'6166746572', ?1)",
+            [hash.as_bytes()],
+        )
+        .unwrap();
+    }
+    let opened = open(directory.path()).unwrap();
+    let reader: &dyn crate::store::Reader = opened.reader.as_ref();
+    assert_eq!(reader.store_id(), "old");
+    let ages = reader.ages().unwrap();
+    assert_eq!(ages.log_bytes, 5 + 5 + 5 + 2 * 3 + 128);
+    assert_eq!(reader.read_log(&everything_after(0)).unwrap().entries.len(), 1);
+    assert_eq!(reader.hash_at(Revision(1)).unwrap().value, hash);
+    drop(opened);
+    let version: i64 = Connection::open(directory.path().join("feed.sqlite"))
+        .unwrap()
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, super::migration::NEWEST_VERSION);
 }

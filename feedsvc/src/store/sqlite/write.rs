@@ -9,15 +9,17 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::indexes;
 use super::rows::{self, JsonText, SESSION_COLUMNS};
+use super::trim;
 use crate::catalog::{TableId, TableName};
+use crate::revision::Revision;
 use crate::session::{SessionRecord, Subscription};
 use crate::store::{
-    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, NewEntry, StoreError, StoredRecord, Subject,
-    Transaction, Writer,
+    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, LogTrim, NewEntry, StoreError, StoredRecord,
+    Subject, Transaction, Trimmed, Writer,
 };
 
 /// How many expired request keys one transaction drops at most, so that none gets long.
-const EXPIRED_KEYS_PER_TRANSACTION: i64 = 100;
+const EXPIRED_KEYS_PER_TRANSACTION: usize = 100;
 
 /// The one connection that writes.
 pub(crate) struct SqliteWriter {
@@ -32,6 +34,16 @@ impl SqliteWriter {
             connection,
             _lock: lock,
         }
+    }
+}
+
+impl Drop for SqliteWriter {
+    /// Leaves the database whole in its one file, as far as no reader is in the way: connections that only read cannot do
+    /// it when they are closed. What fails here is made up for at the next start.
+    fn drop(&mut self) {
+        let _ = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     }
 }
 
@@ -50,6 +62,11 @@ impl Writer for SqliteWriter {
         })
     }
 
+    fn oldest(&mut self) -> Result<Revision, StoreError> {
+        let mut statement = self.connection.prepare_cached("SELECT oldest FROM feed")?;
+        Ok(statement.query_row([], |row| rows::revision(row, 0))?)
+    }
+
     fn begin(&mut self) -> Result<Box<dyn Transaction + '_>, StoreError> {
         let transaction = self
             .connection
@@ -58,6 +75,7 @@ impl Writer for SqliteWriter {
             transaction,
             count_changes: BTreeMap::new(),
             indexes: RefCell::default(),
+            log_bytes_change: 0,
         }))
     }
 }
@@ -66,6 +84,8 @@ struct SqliteTransaction<'a> {
     transaction: rusqlite::Transaction<'a>,
     /// How many records each table has gained or lost; written once, at the commit.
     count_changes: BTreeMap<TableId, i64>,
+    /// By how much the log has grown or shrunk; written once, at the commit.
+    log_bytes_change: i64,
     /// The indexes of the tables that the transaction has written to.
     indexes: RefCell<HashMap<TableId, Rc<[AttributeIndex]>>>,
 }
@@ -177,6 +197,7 @@ impl Transaction for SqliteTransaction<'_> {
             entry.after,
             entry.hash.as_bytes(),
         ))?;
+        self.log_bytes_change += trim::entry_bytes(entry);
         Ok(())
     }
 
@@ -220,12 +241,7 @@ impl Transaction for SqliteTransaction<'_> {
         answer: &KeptAnswer,
         expired_ms: i64,
     ) -> Result<(), StoreError> {
-        self.transaction
-            .prepare_cached(
-                "DELETE FROM request_key WHERE (principal, key) IN
-                 (SELECT principal, key FROM request_key WHERE made_ms < ?1 ORDER BY made_ms LIMIT ?2)",
-            )?
-            .execute((expired_ms, EXPIRED_KEYS_PER_TRANSACTION))?;
+        trim::drop_answers(&self.transaction, expired_ms, EXPIRED_KEYS_PER_TRANSACTION)?;
         self.transaction
             .prepare_cached(
                 "INSERT OR REPLACE INTO request_key (principal, key, request_hash, made_ms, answer)
@@ -330,6 +346,22 @@ impl Transaction for SqliteTransaction<'_> {
         Ok(())
     }
 
+    fn trim_log(&mut self, log_trim: &LogTrim) -> Result<Trimmed, StoreError> {
+        trim::trim_log(&self.transaction, log_trim, &mut self.log_bytes_change)
+    }
+
+    fn drop_answers(&mut self, made_before_ms: i64, limit: usize) -> Result<usize, StoreError> {
+        trim::drop_answers(&self.transaction, made_before_ms, limit)
+    }
+
+    fn drop_spent_sessions(&mut self, removed_before_ms: i64, limit: usize) -> Result<usize, StoreError> {
+        trim::drop_spent_sessions(&self.transaction, removed_before_ms, limit)
+    }
+
+    fn probe(&mut self) -> Result<(), StoreError> {
+        trim::probe(&self.transaction)
+    }
+
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError> {
         for (table, change) in &self.count_changes {
             self.transaction
@@ -337,8 +369,15 @@ impl Transaction for SqliteTransaction<'_> {
                 .execute((table, change))?;
         }
         self.transaction
-            .prepare_cached("UPDATE feed SET head = ?1, head_hash = ?2, commit_time_ms = ?3")?
-            .execute((head.revision, head.hash.as_bytes(), head.commit_time_ms))?;
+            .prepare_cached(
+                "UPDATE feed SET head = ?1, head_hash = ?2, commit_time_ms = ?3, log_bytes = log_bytes + ?4",
+            )?
+            .execute((
+                head.revision,
+                head.hash.as_bytes(),
+                head.commit_time_ms,
+                self.log_bytes_change,
+            ))?;
         self.transaction.commit()?;
         Ok(())
     }
