@@ -125,7 +125,7 @@ pub(super) async fn get_many(feed: &Feed, request: GetManyRequest) -> Result<Get
     let Reading {
         table, visibility, ..
     } = reading;
-    let answer = feed.reads.run_search(move |reader, interrupt| {
+    let answer = feed.reads.run(move |reader| {
         let mut answer = GetManyResponse::default();
         reader.view(&mut |view| {
             let mut used_bytes = 0;
@@ -134,7 +134,6 @@ pub(super) async fn get_many(feed: &Feed, request: GetManyRequest) -> Result<Get
                 ..GetManyResponse::default()
             };
             for key in &keys {
-                interrupt.check()?;
                 let found = view.find_record(table.id, key)?;
                 let shown = found.map(|record| visibility.show(record)).transpose()?.flatten();
                 let size_bytes = shown.as_ref().map_or(0, |record| record.value.len());

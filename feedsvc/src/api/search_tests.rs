@@ -99,6 +99,16 @@ async fn records_are_searched_counted_and_read_in_bulk() {
     }
     assert_eq!((found.join(" ").as_str(), pages), ("k8 k7 k5 k4 k2 k1", 3));
 
+    let of_the_service = SearchRequest {
+        database: "system".to_owned(),
+        table: "table".to_owned(),
+        ..search(compare("name", Comparator::StartsWith, r#""Pro""#))
+    };
+    assert_eq!(
+        keys(feed.search(of_the_service).await.unwrap().get_ref()),
+        ["data.Product"]
+    );
+
     let count = CountRequest {
         database: "data".to_owned(),
         table: "Product".to_owned(),

@@ -142,7 +142,7 @@ impl Search {
             value: Page {
                 records,
                 next,
-                plan: plan.name(has_condition),
+                plan: plan.name(has_condition, &self.visibility),
             },
             revision: view.head(),
         })

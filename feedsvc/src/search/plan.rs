@@ -8,6 +8,7 @@ use super::query::{Query, SortStep};
 use super::ranges::{Ranges, index_ranges, key_ranges};
 use super::scan_limit::ScanLimit;
 use super::sort_key::INDEX_KEY_LIMIT_BYTES;
+use super::visibility::Visibility;
 use crate::catalog::Scalar;
 use crate::store::{AttributeIndex, Direction, IndexState, RecordView, StoreError};
 
@@ -51,9 +52,11 @@ pub(super) enum Purpose {
 
 impl Plan {
     /// Names the plan, as the answer of a search does (feed.proto, `SearchResponse.plan`).
-    pub(super) fn name(&self, has_condition: bool) -> String {
+    pub(super) fn name(&self, has_condition: bool, visibility: &Visibility) -> String {
         match &self.path {
-            Path::Index(index) => format!("index:{}", index.attribute),
+            Path::Index(index) if visibility.shows(&index.attribute) => format!("index:{}", index.attribute),
+            // A row filter may use an attribute that its principal may not know of.
+            Path::Index(_) => "index".to_owned(),
             Path::Keys if !self.ranges.is_everything() => "key".to_owned(),
             Path::Keys if self.order == Order::Sorted && !has_condition => "key".to_owned(),
             Path::Keys => "scan".to_owned(),

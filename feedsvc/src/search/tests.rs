@@ -760,5 +760,17 @@ fn a_row_filter_is_part_of_every_condition() {
     assert_eq!(bed.count(&search).unwrap(), 5);
     let (keys, _, next) = bed.page(&search, &bounds(Position::default(), 100)).unwrap();
     assert_eq!((keys.len(), next), (5, None));
+    let mut hidden = bed.search(None, &[], 1_000);
+    hidden.visibility = search.visibility.clone();
+    hidden.visibility.hidden = std::iter::once("b".to_owned()).collect();
+    let mut plan = String::new();
+    bed.reader
+        .view(&mut |view| {
+            let page = hidden.find_page(view, &bounds(Position::default(), 1), &Interrupt::default());
+            plan = page.unwrap().value.plan;
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(plan, "index", "the name of a hidden attribute is not told");
     assert_eq!(bed.reader.bounds().unwrap().head, Revision(10));
 }
