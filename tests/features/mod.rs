@@ -7,6 +7,7 @@
 //! - `sessions`: B-3; `stream`, `resume`: B-4; `subscribe`, `uris`: B-5;
 //! - `drain`, `slow`: the planned end of an instance (B-4.12), readers that do not read (B-4.9);
 //! - `http_sse`: B-7, the older transport;
+//! - `small_methods`: B-13;
 //! - `records`: B-8 as far as it goes, and the REST surface;
 //! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
 
@@ -23,6 +24,7 @@ mod requests;
 mod resume;
 mod sessions;
 mod slow;
+mod small_methods;
 mod stream;
 mod subscribe;
 mod uris;

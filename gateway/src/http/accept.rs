@@ -19,8 +19,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
-use socket2::SockRef;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -38,9 +37,6 @@ const HEADER_LIMIT_BYTES: usize = 16 * 1024;
 /// How long a client may take for the headers of a request, or stay idle between two.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// After so long without an acknowledgement of what was sent the peer is dead: two missed keep-alives.
-const PEER_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// Connections beyond the limit that are accepted at a time, to be told 503 instead of being left waiting.
 const REFUSED_MAX: usize = 64;
 
@@ -49,6 +45,15 @@ const REFUSED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to pause when no connection can be accepted, for example because no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What the connections of a listener may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// How many there may be.
+    pub(crate) connections_max: usize,
+    /// How long one may take nothing of what is written.
+    pub(crate) write_timeout: Duration,
+}
 
 /// What is under way on the listeners.
 #[derive(Clone, Default)]
@@ -61,16 +66,16 @@ pub(crate) struct Tasks {
 
 /// Serves `router` on every connection of `listener` until `shutdown`; each connection is a task of `tasks`.
 ///
-/// Beyond `connections_max` a connection gets 503 for its request, and beyond a few of those none is accepted. At the
+/// Beyond its bound a connection gets 503 for its request, and beyond a few of those none is accepted. At the
 /// shutdown no connection is accepted any more, and each one ends after the response that it is sending.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    connections_max: usize,
+    bounds: Bounds,
     tasks: Tasks,
     shutdown: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(connections_max));
+    let places = Arc::new(Semaphore::new(bounds.connections_max));
     let refused_places = Arc::new(Semaphore::new(REFUSED_MAX));
     let refusal = Router::new().fallback(refuse);
     let drain = Drain::default();
@@ -87,20 +92,21 @@ pub(crate) async fn serve(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => {
-                if let Err(error) = prepare(&stream) {
-                    debug!(%peer, %error, "cannot set the options of a connection");
-                }
+            Ok((stream, _)) => {
                 if !has_room && let Ok(free) = Arc::clone(&places).try_acquire_owned() {
                     // One came free while nobody called.
                     (has_room, place) = (true, Ok(free));
                 }
-                let (router, timeout) = if has_room {
+                let (router, header_timeout) = if has_room {
                     (router.clone(), HEADER_TIMEOUT)
                 } else {
                     (refusal.clone(), REFUSED_TIMEOUT)
                 };
-                let connection = connection(stream, router, timeout, tasks.requests.clone(), drain.clone());
+                let progress = Arc::default();
+                let socket = Socket::new(stream, Arc::clone(&progress), bounds.write_timeout);
+                let requests = tasks.requests.clone();
+                let connection =
+                    connection(socket, progress, router, header_timeout, requests, drain.clone());
                 tasks.connections.spawn(async move {
                     connection.await;
                     drop(place);
@@ -122,13 +128,6 @@ async fn refuse() -> Response {
         (CONNECTION, HeaderValue::from_static("close")),
     ];
     (close, refusal(StatusCode::SERVICE_UNAVAILABLE, &error)).into_response()
-}
-
-fn prepare(stream: &TcpStream) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    #[cfg(target_os = "linux")]
-    SockRef::from(stream).set_tcp_user_timeout(Some(PEER_TIMEOUT))?;
-    Ok(())
 }
 
 /// What a request knows of the connection that it came by.
@@ -161,7 +160,8 @@ impl Drain {
 }
 
 async fn connection(
-    stream: TcpStream,
+    socket: Socket,
+    progress: Arc<WriteProgress>,
     router: Router,
     header_timeout: Duration,
     requests: TaskTracker,
@@ -172,8 +172,6 @@ async fn connection(
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
         .max_buf_size(HEADER_LIMIT_BYTES);
-    let progress = Arc::<WriteProgress>::default();
-    let socket = Socket::new(stream, Arc::clone(&progress));
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Connection(Arc::clone(&progress)));
