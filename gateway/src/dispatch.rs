@@ -1,6 +1,7 @@
 //! From a request that HTTP has read to what it is answered with: the only place that knows sessions and methods.
 
 mod http_sse;
+mod modern;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +11,10 @@ use tracing::{debug, error, info};
 
 pub(crate) use crate::feed::Precondition;
 use crate::feed::{FeedClient, FeedError, StoredRecord, Watch, Written};
-pub(crate) use crate::method::RecordFailure;
 use crate::method::{self, Call, Effect, Failure, Records};
+pub(crate) use crate::method::{CacheHints, RecordFailure};
 use crate::peer::PeerClient;
-use crate::protocol::era;
+use crate::protocol::era::{self, Era};
 use crate::protocol::error::RpcError;
 use crate::protocol::event_id::LastEventId;
 use crate::protocol::mcp::{InitializeParams, InitializeResult};
@@ -46,6 +47,7 @@ pub(crate) struct Dispatcher {
     authority: String,
     max_subscriptions: u32,
     allow_client_delete: bool,
+    cache_hints: CacheHints,
 }
 
 /// What HTTP has read of a request to the MCP endpoint, apart from its body.
@@ -57,6 +59,17 @@ pub(crate) struct Headers<'a> {
     pub(crate) version: Option<&'a [u8]>,
     /// `Last-Event-ID`
     pub(crate) last_event_id: Option<&'a [u8]>,
+    /// `Mcp-Method`
+    pub(crate) method: Option<&'a [u8]>,
+    /// `Mcp-Name`
+    pub(crate) name: Option<&'a [u8]>,
+}
+
+impl Headers<'_> {
+    /// Says whether the request is of the modern era whatever its body says, if it has one.
+    pub(crate) fn are_modern(&self) -> bool {
+        Era::of(self.version, None) == Era::Modern
+    }
 }
 
 /// What a request is answered with.
@@ -90,6 +103,8 @@ pub(crate) enum Outcome {
 pub(crate) enum RefusalCause {
     /// It breaks a rule of the protocol.
     Invalid,
+    /// The modern era has no such method.
+    UnknownMethod,
     /// There is no such session, or it is not this principal's.
     UnknownSession,
     /// The feed service is away.
@@ -119,6 +134,7 @@ impl Dispatcher {
         authority: String,
         max_subscriptions: u32,
         allow_client_delete: bool,
+        cache_hints: CacheHints,
     ) -> Dispatcher {
         Dispatcher {
             sessions,
@@ -128,15 +144,31 @@ impl Dispatcher {
             authority,
             max_subscriptions,
             allow_client_delete,
+            cache_hints,
         }
     }
 
-    /// Answers a POST to the MCP endpoint.
+    /// Answers a POST to the MCP endpoint; `progress` is its connection's.
     ///
     /// Dropping the future leaves open whether a write was carried out.
-    pub(crate) async fn post(&self, headers: Headers<'_>, body: Bytes) -> Outcome {
+    pub(crate) async fn post(
+        &self,
+        headers: Headers<'_>,
+        body: Bytes,
+        progress: &Arc<WriteProgress>,
+    ) -> Outcome {
         match parse(body).await {
             Err(Refusal { error, id }) => refused(RefusalCause::Invalid, id.as_ref(), &error),
+            Ok(Body::Single(message)) if Era::of(headers.version, message.params()) == Era::Modern => {
+                self.modern(headers, message, progress).await
+            }
+            Ok(Body::Batch(_)) if headers.are_modern() => {
+                let error = RpcError::invalid_request(format!(
+                    "batches are not part of {}: send one message a POST",
+                    era::MODERN
+                ));
+                refused(RefusalCause::Invalid, None, &error)
+            }
             Ok(Body::Single(Message::Request(request))) if request.method == "initialize" => {
                 self.initialize(headers, &request).await
             }
@@ -323,6 +355,7 @@ impl Dispatcher {
         let call = Call {
             feed: &self.feed,
             catalog: self.watch.catalog(),
+            identity: self.watch.feed(),
             authority: &self.authority,
             principal: &session.principal,
             session: &session.id,

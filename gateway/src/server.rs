@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::config::{Drain, Listen, ServeOptions, SessionOptions};
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{CacheHints, Dispatcher};
 use crate::feed::{FeedClient, Ring, Watch};
 use crate::session::{Background, Limits, Sessions};
 
@@ -176,6 +176,7 @@ impl Server {
             authority,
             MAX_SUBSCRIPTIONS,
             options.sessions.allow_client_delete,
+            CacheHints::default(),
         );
         let dispatcher = Arc::new(dispatcher);
         Ok(Server {

@@ -6,6 +6,7 @@
 //! - `event_stream`: reads server-sent events and refuses what a client library would trip over;
 //! - `mcp`: a session's client, made of `http` and JSON texts;
 //! - `http_sse`: the same for the older transport;
+//! - `modern`: a client of the era without sessions;
 //! - `truth`: reads the log over gRPC, to compare with what clients saw;
 //! - `wire`: a proxy that cuts, stalls and delays connections.
 //!
@@ -15,6 +16,7 @@ pub mod event_stream;
 pub mod http;
 pub mod http_sse;
 pub mod mcp;
+pub mod modern;
 pub mod process;
 pub mod stack;
 pub mod truth;

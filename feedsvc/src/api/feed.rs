@@ -9,17 +9,19 @@ use proto::feed::v1::record_operation::Action as ActionMessage;
 use proto::feed::v1::server::feed_server::Feed as FeedService;
 use proto::feed::v1::{
     Attribute, CommitRequest, CommitResponse, CountRequest, CountResponse, GetCatalogRequest,
-    GetCatalogResponse, GetRequest, GetResponse, LatestForRequest, LatestForResponse, ReadLogRequest,
-    ReadLogResponse, Record, RecordOperation as OperationMessage, Table, WatchRequest,
+    GetCatalogResponse, GetManyRequest, GetManyResponse, GetRequest, GetResponse, LatestForRequest,
+    LatestForResponse, ReadLogRequest, ReadLogResponse, RecordOperation as OperationMessage, SearchRequest,
+    SearchResponse, Table, WatchRequest,
 };
 use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
 use super::request::{admit, check_key, find_targets, invalid};
+use super::search;
 use super::status::status;
 use super::watch::WatchStream;
 use crate::access::{Action, Object, decide};
-use crate::catalog::{CatalogTable, TableId, TableName, check_record};
+use crate::catalog::{CatalogTable, TableName, check_record, parse_object};
 use crate::commit::{Condition, RecordAction, RecordCommit, RecordOperation, RequestKey};
 use crate::entry::{checked_traceparent, decode_with_values};
 use crate::feed::Feed;
@@ -100,54 +102,6 @@ impl FeedApi {
             request_key,
         };
         self.feed.pipeline.commit_records(commit).await
-    }
-
-    async fn get(&self, request: GetRequest) -> Result<GetResponse, Refusal> {
-        let name = TableName::new(request.database, request.table);
-        admit(
-            &self.feed,
-            &request.feed,
-            request.principal,
-            Action::Read,
-            Object::Table(&name),
-        )?;
-        check_key(&request.key)?;
-        let table = self.readable_table(&name)?;
-        let key = request.key.clone();
-        let found = self
-            .feed
-            .reads
-            .run(move |reader| reader.find_record(table, &key))
-            .await?;
-        Ok(GetResponse {
-            record: found.value.map(|record| Record {
-                key: request.key,
-                revision: record.revision.0,
-                value: record.value,
-            }),
-            revision: found.revision.0,
-        })
-    }
-
-    async fn count(&self, request: CountRequest) -> Result<CountResponse, Refusal> {
-        let name = TableName::new(request.database, request.table);
-        admit(
-            &self.feed,
-            &request.feed,
-            request.principal,
-            Action::Read,
-            Object::Table(&name),
-        )?;
-        let table = self.readable_table(&name)?;
-        let count = self
-            .feed
-            .reads
-            .run(move |reader| reader.count_records(table))
-            .await?;
-        Ok(CountResponse {
-            count: count.value,
-            revision: count.revision.0,
-        })
     }
 
     async fn get_catalog(&self, request: GetCatalogRequest) -> Result<GetCatalogResponse, Refusal> {
@@ -250,17 +204,6 @@ impl FeedApi {
             until_revision: latest.revision.0,
         })
     }
-
-    /// Returns the number of a table of the catalogue, or of one of the service's own.
-    fn readable_table(&self, name: &TableName) -> Result<TableId, Refusal> {
-        let own = (*name == TableName::system_table())
-            .then(|| self.feed.catalog().find_id(name))
-            .flatten();
-        match own {
-            Some(id) => Ok(id),
-            None => Ok(self.feed.get_table(name)?.id),
-        }
-    }
 }
 
 fn until(revision: u64) -> Option<Revision> {
@@ -316,7 +259,7 @@ fn check_operation(
     let action = match operation.action {
         Some(ActionMessage::Put(put)) => check_put(feed, table, &operation.key, put.value)?,
         Some(ActionMessage::Delete(_)) => RecordAction::Delete,
-        Some(ActionMessage::Patch(_)) => return Err(invalid("operations.patch", "it is not served yet")),
+        Some(ActionMessage::Patch(patch)) => check_patch(feed, &table, &patch.value)?,
         None => return Err(invalid("operations.action", "it is missing")),
     };
     Ok(RecordOperation {
@@ -343,6 +286,21 @@ fn check_put(
     Ok(RecordAction::Put { value, table, record })
 }
 
+/// A patch alone says only whether it is an object; the rest is checked on the record that it meets.
+fn check_patch(feed: &Feed, table: &CatalogTable, value: &[u8]) -> Result<RecordAction, Refusal> {
+    if value.len() > feed.limits.record_bytes {
+        return Err(Refusal::TooLarge {
+            what: "the patch",
+            limit: feed.limits.record_bytes,
+        });
+    }
+    Ok(RecordAction::Patch {
+        patch: parse_object(table, value)?,
+        size_bytes: value.len(),
+        record_limit_bytes: feed.limits.record_bytes,
+    })
+}
+
 fn table_message(table: &CatalogTable) -> Table {
     let definition = &table.definition;
     let attributes = definition.attributes.iter().map(|attribute| Attribute {
@@ -352,7 +310,7 @@ fn table_message(table: &CatalogTable) -> Table {
         primary_key: attribute.primary_key,
         created_time: attribute.created_time,
         updated_time: attribute.updated_time,
-        indexed: false,
+        indexed: attribute.indexed,
     });
     Table {
         database: definition.database.clone(),
@@ -375,28 +333,28 @@ impl FeedService for FeedApi {
     }
 
     async fn get(&self, request: Request<GetRequest>) -> Result<Response<GetResponse>, Status> {
-        FeedApi::get(self, request.into_inner())
+        search::get(&self.feed, request.into_inner())
             .await
             .map(Response::new)
             .map_err(status)
     }
 
-    async fn get_many(
-        &self,
-        _request: Request<proto::feed::v1::GetManyRequest>,
-    ) -> Result<Response<proto::feed::v1::GetManyResponse>, Status> {
-        Err(Status::unimplemented("not served yet"))
+    async fn get_many(&self, request: Request<GetManyRequest>) -> Result<Response<GetManyResponse>, Status> {
+        search::get_many(&self.feed, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
-    async fn search(
-        &self,
-        _request: Request<proto::feed::v1::SearchRequest>,
-    ) -> Result<Response<proto::feed::v1::SearchResponse>, Status> {
-        Err(Status::unimplemented("not served yet"))
+    async fn search(&self, request: Request<SearchRequest>) -> Result<Response<SearchResponse>, Status> {
+        search::search(&self.feed, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn count(&self, request: Request<CountRequest>) -> Result<Response<CountResponse>, Status> {
-        FeedApi::count(self, request.into_inner())
+        search::count(&self.feed, request.into_inner())
             .await
             .map(Response::new)
             .map_err(status)

@@ -268,7 +268,8 @@ fn taken(outcome: Outcome) -> Taken {
 
 fn write_cause(cause: RefusalCause) -> RefusedFor {
     match cause {
-        RefusalCause::Invalid => RefusedFor::Invalid,
+        // The second is of the modern era, which has no session to send to.
+        RefusalCause::Invalid | RefusalCause::UnknownMethod => RefusedFor::Invalid,
         RefusalCause::UnknownSession => RefusedFor::UnknownSession,
         RefusalCause::Unavailable => RefusedFor::Unavailable,
         RefusalCause::Internal => RefusedFor::Internal,

@@ -162,14 +162,14 @@ impl FeedClient {
         &self.instance
     }
 
-    /// Reads the present record, or `None` if there is none.
+    /// Reads the present record, or `None` if there is none, with the revision that the answer reflects.
     pub(crate) async fn read_record(
         &self,
         principal: &str,
         database: &str,
         table: &str,
         key: &str,
-    ) -> Result<Option<StoredRecord>, FeedError> {
+    ) -> Result<(Option<StoredRecord>, u64), FeedError> {
         let request = v1::GetRequest {
             feed: FEED.into(),
             principal: named(principal),
@@ -178,10 +178,11 @@ impl FeedClient {
             key: key.into(),
         };
         let answer = self.feed.clone().get(call(request)).await?.into_inner();
-        Ok(answer.record.map(|record| StoredRecord {
+        let record = answer.record.map(|record| StoredRecord {
             revision: record.revision,
             value: record.value,
-        }))
+        });
+        Ok((record, answer.revision))
     }
 
     /// Counts the records of a table; returns the count and the revision that it reflects.
@@ -339,6 +340,21 @@ impl FeedClient {
         } else {
             Err(FeedError::Internal)
         }
+    }
+
+    /// Reads the feed's head, at least that at the call's arrival; `near` is a revision that the caller has seen.
+    ///
+    /// # Errors
+    /// [`FeedError::LostHistory`] or [`FeedError::Compacted`] if the log does not know `near`.
+    pub(crate) async fn read_head(&self, near: u64) -> Result<u64, FeedError> {
+        let request = v1::LatestForRequest {
+            feed: FEED.into(),
+            principal: named(""),
+            after_revision: near,
+            ..Default::default()
+        };
+        let answer = self.feed.clone().latest_for(call(request)).await?.into_inner();
+        Ok(answer.until_revision)
     }
 
     /// Makes a session; returns when that is durable.

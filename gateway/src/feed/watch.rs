@@ -20,6 +20,7 @@ use super::client::FeedClient;
 use super::entry::Entry;
 use super::error::FeedError;
 use super::ring::Ring;
+use crate::protocol::cursor::FeedIdentity;
 
 /// The first pause before the watch connects again, and the longest. The first is short, since a restart takes a second;
 /// the longest keeps a gateway from waiting much longer than the service needs.
@@ -84,6 +85,11 @@ impl Watch {
         self.oldest.load(Ordering::Relaxed)
     }
 
+    /// Returns which feed is followed; none before the first answer.
+    pub(crate) fn feed(&self) -> FeedIdentity {
+        self.ring.history().1
+    }
+
     /// Returns the present status.
     pub(crate) fn status(&self) -> WatchStatus {
         self.status.borrow().clone()
@@ -143,7 +149,9 @@ impl Watch {
         match cursor {
             Some(cursor) if cursor.store_id == first.store_id => {}
             Some(_) => return Err(FeedError::LostHistory),
-            None => self.ring.reset(first.progress),
+            None => self
+                .ring
+                .reset(first.progress, FeedIdentity::of_store(&first.store_id)),
         }
         let position = cursor.insert(Cursor {
             store_id: first.store_id.clone(),

@@ -1,8 +1,9 @@
-//! Connections: accepts them, serves HTTP/1.1 on each, and ends them at the shutdown.
+//! Connections: accepts them, serves HTTP/1.1 or HTTP/2 on each, and ends them at the shutdown.
 //!
 //! An own loop instead of `axum::serve`, which has no header limits and time-outs and keeps 7 KB more for each
 //! connection.
 
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,14 +20,15 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::answer::{refusal, retry_after};
+use super::http2::{self, HttpVersion};
 use super::socket::Socket;
 use crate::protocol::error::RpcError;
 use crate::session::WriteProgress;
@@ -102,11 +104,11 @@ pub(crate) async fn serve(
                 } else {
                     (refusal.clone(), REFUSED_TIMEOUT)
                 };
-                let progress = Arc::default();
-                let socket = Socket::new(stream, Arc::clone(&progress), bounds.write_timeout);
-                let requests = tasks.requests.clone();
-                let connection =
-                    connection(socket, progress, router, header_timeout, requests, drain.clone());
+                let timeouts = Timeouts {
+                    header: header_timeout,
+                    write: bounds.write_timeout,
+                };
+                let connection = connection(stream, router, timeouts, tasks.clone(), drain.clone());
                 tasks.connections.spawn(async move {
                     connection.await;
                     drop(place);
@@ -128,6 +130,28 @@ async fn refuse() -> Response {
         (CONNECTION, HeaderValue::from_static("close")),
     ];
     (close, refusal(StatusCode::SERVICE_UNAVAILABLE, &error)).into_response()
+}
+
+/// Answers the requests of a connection; each is counted in `requests` until its response begins, and knows the
+/// connection's `progress`.
+pub(super) fn service(
+    router: Router,
+    progress: Arc<WriteProgress>,
+    requests: TaskTracker,
+) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send + 'static> + Clone
+{
+    let router = TowerToHyperService::new(router);
+    service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Connection(Arc::clone(&progress)));
+        let response = router.call(request.map(Body::new));
+        // Counts as long as it lives.
+        let request = requests.token();
+        async move {
+            let response = response.await;
+            drop(request);
+            response
+        }
+    })
 }
 
 /// What a request knows of the connection that it came by.
@@ -159,31 +183,56 @@ impl Drain {
     }
 }
 
-async fn connection(
-    socket: Socket,
-    progress: Arc<WriteProgress>,
+/// How long the client of a connection may take.
+#[derive(Clone, Copy, Debug)]
+struct Timeouts {
+    /// For the headers of a request.
+    header: Duration,
+    /// Before it takes something of what is written.
+    write: Duration,
+}
+
+/// Serves one connection, in the version of HTTP that its first bytes are of.
+async fn connection(stream: TcpStream, router: Router, timeouts: Timeouts, tasks: Tasks, drain: Drain) {
+    let version = tokio::select! {
+        // Nothing was asked yet, so there is nothing to answer.
+        () = drain.bell.cancelled() => return,
+        version = timeout(timeouts.header, http2::sniff(&stream)) => version,
+    };
+    match version {
+        Ok(Ok(HttpVersion::One)) => {
+            http1_connection(stream, router, timeouts, tasks.requests, drain).await;
+        }
+        // Apart from the rest, so that its size is not that of every connection.
+        Ok(Ok(HttpVersion::Two)) => {
+            let bell = drain.bell.cancelled_owned();
+            Box::pin(http2::serve(
+                Socket::new(stream, timeouts.write),
+                router,
+                tasks,
+                bell,
+            ))
+            .await;
+        }
+        Ok(Err(error)) => debug!(%error, "a connection ended before its first request"),
+        Err(_elapsed) => debug!("a connection sent nothing"),
+    }
+}
+
+async fn http1_connection(
+    stream: TcpStream,
     router: Router,
-    header_timeout: Duration,
+    timeouts: Timeouts,
     requests: TaskTracker,
     drain: Drain,
 ) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
+        .header_read_timeout(timeouts.header)
         .max_buf_size(HEADER_LIMIT_BYTES);
-    let router = TowerToHyperService::new(router);
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Connection(Arc::clone(&progress)));
-        let response = router.call(request.map(Body::new));
-        // Counts as long as it lives.
-        let request = requests.token();
-        async move {
-            let response = response.await;
-            drop(request);
-            response
-        }
-    });
+    let socket = Socket::new(stream, timeouts.write);
+    let service = service(router, socket.progress(), requests);
     let mut connection = pin!(builder.serve_connection(socket, service));
     let mut bell = pin!(drain.bell.cancelled_owned());
     let (mut listens, mut drains) = (false, false);

@@ -1,6 +1,6 @@
 //! The HTTP surface: the only place that knows axum, hyper, headers, status codes and SSE.
 //!
-//! The path of a request: [`accept`] (connection) → [`guard`] (Host, Origin, CORS) → the router here → [`mcp`], [`http_sse`] or
+//! The path of a request: [`accept`] (connection, [`http2`]) → [`guard`] (Host, Origin, CORS) → the router here → [`mcp`], [`http_sse`] or
 //! [`rest`] → `dispatch` → [`answer`] (one exhaustive match from outcome to response). [`event_stream`] is the body of a
 //! GET stream.
 
@@ -10,6 +10,7 @@ mod answer;
 mod body;
 mod event_stream;
 mod guard;
+mod http2;
 mod http_sse;
 mod mcp;
 mod negotiate;

@@ -41,9 +41,9 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Takes a connection over, sets its options, and notes in `progress` whether it takes what is written. One that takes
-    /// nothing for `write_timeout` is left to others to end, and broken off some time after that.
-    pub(super) fn new(stream: TcpStream, progress: Arc<WriteProgress>, write_timeout: Duration) -> Socket {
+    /// Takes a connection over, sets its options, and notes whether it takes what is written. One that takes nothing for
+    /// `write_timeout` is left to others to end, and broken off some time after that.
+    pub(super) fn new(stream: TcpStream, write_timeout: Duration) -> Socket {
         let prepared = stream
             .set_nodelay(true)
             .and_then(|()| limit_unsent(&stream))
@@ -53,9 +53,14 @@ impl Socket {
         }
         Socket {
             stream: TokioIo::new(stream),
-            progress,
+            progress: Arc::default(),
             write_timeout,
         }
+    }
+
+    /// Returns where it is noted.
+    pub(super) fn progress(&self) -> Arc<WriteProgress> {
+        Arc::clone(&self.progress)
     }
 
     fn inner(self: Pin<&mut Self>) -> Pin<&mut TokioIo<TcpStream>> {

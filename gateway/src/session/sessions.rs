@@ -12,6 +12,7 @@ use tracing::{debug, info, warn};
 use super::SessionId;
 use super::catch_up;
 use super::hub::{Hub, Told};
+use super::listens::Listens;
 use super::reader::StreamReader;
 use super::registry::{Registry, Session};
 use super::replies::{Door, ReplyStream};
@@ -93,6 +94,7 @@ pub(crate) struct Sessions {
     pub(super) hub: Hub,
     pub(super) limits: Limits,
     pub(super) log_reads: Semaphore,
+    pub(super) listens: Listens,
     registry: Registry,
     tasks: TaskTracker,
     /// The instance ends: streams are being ended one after the other, the rest still works.
@@ -133,6 +135,7 @@ impl Sessions {
             hub,
             limits,
             log_reads: Semaphore::new(LOG_READS_MAX),
+            listens: Listens::default(),
             registry,
             tasks: TaskTracker::new(),
             draining: CancellationToken::new(),

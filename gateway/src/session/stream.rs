@@ -1,4 +1,4 @@
-//! One open GET stream of one session: what is to be written, and in which order.
+//! One open stream, a session's GET stream or a listen: what is to be written, and in which order.
 //!
 //! A plain value behind a short mutex. The hub appends positions, a catch-up appends blocks, the writer pulls; whoever
 //! finds the writer waiting takes its waker and wakes it. Order: blocks of a catch-up first, live frames after them.
@@ -12,29 +12,39 @@ use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 
 use super::SessionId;
+use super::form::Form;
 use super::frame_ring::FrameRing;
 use super::positions::Positions;
 use super::registry::Session;
 use super::replies::{Door, Replies};
 use super::takeovers::Takeovers;
 use super::write_progress::WriteProgress;
-use crate::protocol::era::Version;
+use crate::protocol::era::{Features, Version};
 use crate::protocol::event_id::{EventId, Slot};
 use crate::protocol::frame::{self, EncodedUri};
 
 /// The most bytes that are handed to the socket at once: beyond it a larger piece makes no write cheaper.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// An open GET stream.
+/// What a listen may carry besides notices: nothing.
+static LISTEN_FEATURES: Features = Features {
+    opening_block: false,
+    bookmarks: false,
+    batches: false,
+};
+
+/// An open stream.
 pub(super) struct Stream {
-    /// The session that it belongs to.
+    /// The session that it belongs to; for a listen a name of its own.
     pub(super) session: SessionId,
-    /// The principal that the session belongs to.
+    /// The principal that it belongs to.
     pub(super) principal: Box<str>,
-    /// Decides what the stream may carry besides notices: the session's protocol version, or that of the older transport.
-    pub(super) version: Version,
     /// Whether the connection takes what is written.
     progress: Arc<WriteProgress>,
+    /// What the stream may carry besides notices.
+    pub(super) features: &'static Features,
+    /// How its frames are written.
+    pub(super) form: Form,
     takeovers: Arc<Takeovers>,
     inner: Mutex<Inner>,
 }
@@ -62,6 +72,10 @@ struct Inner {
     closed: Option<CloseReason>,
     /// The stream is to be closed for this reason when everything is written; how long the client is to wait then.
     ending: Option<(CloseReason, Duration)>,
+    /// Where a client goes on when the stream was ended so.
+    ending_at: EventId,
+    /// The last frame that the stream's form demands was written, or there is none.
+    bade_farewell: bool,
     /// The writer waits for something to write.
     writer: Option<Waker>,
     /// The hub counts on the writer to come (see [`Stream::push`]).
@@ -93,6 +107,8 @@ pub(crate) enum CloseReason {
     TakenOver,
     /// The client did not take what was written.
     Slow,
+    /// Its client cancelled the listen.
+    Cancelled,
     /// The client is gone; nobody reads any more.
     ClientLeft,
     /// The session was deleted or expired.
@@ -109,6 +125,7 @@ impl CloseReason {
         match self {
             CloseReason::TakenOver => "taken_over",
             CloseReason::Slow => "slow",
+            CloseReason::Cancelled => "cancelled",
             CloseReason::ClientLeft => "client_left",
             CloseReason::SessionEnded => "session_ended",
             CloseReason::LostHistory => "lost_history",
@@ -154,32 +171,49 @@ impl Stream {
             // Whatever was negotiated: its client libraries dispatch every event.
             Door::HttpSse => (Version::HTTP_SSE, Some(Box::new(Replies::new(session)))),
         };
-        let now = Instant::now();
-        let inner = Inner {
-            begun: false,
-            replies,
-            blocks: VecDeque::new(),
-            live: Positions::default(),
-            cursor: EventId::from_u64(0),
-            retry_line: (!version.features().opening_block).then_some(retry),
-            behind: true,
-            closed: None,
-            ending: None,
-            writer: None,
-            awaited: false,
-            drained: None,
-            keep_alive_due: false,
-            written: now,
-            bookmarked: now,
-        };
+        let features = version.features();
+        let mut inner = Inner::new();
+        inner.replies = replies;
+        inner.retry_line = (!features.opening_block).then_some(retry);
         Stream {
             session: Arc::clone(&session.id),
             principal: session.principal.clone(),
-            version,
+            features,
+            form: Form::Session,
             progress,
             takeovers: Arc::clone(&session.takeovers),
             inner: Mutex::new(inner),
         }
+    }
+
+    /// Makes the stream of a listen, which has no session: `name` stands in place of its id. It is not live yet.
+    pub(super) fn listen(
+        name: SessionId,
+        principal: &str,
+        form: Form,
+        progress: Arc<WriteProgress>,
+    ) -> Stream {
+        let mut inner = Inner::new();
+        // Its first bytes are its acknowledgement, or the comment that is let out when that takes long.
+        inner.begun = true;
+        Stream {
+            session: name,
+            principal: principal.into(),
+            features: &LISTEN_FEATURES,
+            form,
+            progress,
+            takeovers: Arc::default(),
+            inner: Mutex::new(inner),
+        }
+    }
+
+    /// Lets a comment out, before the first frame.
+    pub(super) fn greet(&self) {
+        let mut inner = self.lock();
+        inner.blocks.push_front(greeting());
+        let waker = inner.writer.take();
+        drop(inner);
+        wake(waker);
     }
 
     /// Appends live frames by their rising positions; the caller publishes them and then wakes the writer.
@@ -250,7 +284,7 @@ impl Stream {
     pub(super) fn poll_next(&self, frames: &FrameRing, context: &Context<'_>) -> (Poll<Next>, bool) {
         let mut inner = self.lock();
         let awaited = std::mem::take(&mut inner.awaited);
-        (inner.poll_next(frames, context), awaited)
+        (inner.poll_next(&self.form, frames, context), awaited)
     }
 
     /// Waits until every block was handed to the socket, or the stream was closed.
@@ -294,7 +328,8 @@ impl Stream {
             return;
         }
         inner.ending = Some((reason, retry));
-        if self.version.features().bookmarks {
+        inner.ending_at = EventId::new(revision, Slot::Bookmark);
+        if self.features.bookmarks {
             inner.bookmark(revision);
         }
         let waker = inner.writer.take();
@@ -333,7 +368,7 @@ impl Stream {
     pub(super) fn bookmark(&self, revision: u64, since: Instant, lag_max: u64) {
         let mut inner = self.lock();
         let is_due = inner.bookmarked <= since || revision.saturating_sub(inner.cursor.revision()) >= lag_max;
-        if !self.version.features().bookmarks || !is_due || inner.writer.is_none() {
+        if !self.features.bookmarks || !is_due || inner.writer.is_none() {
             return;
         }
         if inner.bookmark(revision) {
@@ -407,9 +442,32 @@ impl Stream {
 }
 
 impl Inner {
-    fn poll_next(&mut self, frames: &FrameRing, context: &Context<'_>) -> Poll<Next> {
+    fn new() -> Inner {
+        let now = Instant::now();
+        Inner {
+            begun: false,
+            replies: None,
+            blocks: VecDeque::new(),
+            live: Positions::default(),
+            cursor: EventId::from_u64(0),
+            retry_line: None,
+            behind: true,
+            closed: None,
+            ending: None,
+            ending_at: EventId::from_u64(0),
+            bade_farewell: false,
+            writer: None,
+            awaited: false,
+            drained: None,
+            keep_alive_due: false,
+            written: now,
+            bookmarked: now,
+        }
+    }
+
+    fn poll_next(&mut self, form: &Form, frames: &FrameRing, context: &Context<'_>) -> Poll<Next> {
         if let Some(reason) = self.closed {
-            return Poll::Ready(Next::End(reason));
+            return self.end(form, reason, None);
         }
         if !std::mem::replace(&mut self.begun, true) && self.replies.is_none() {
             return self.write(Bytes::from_static(frame::OPENED));
@@ -421,7 +479,7 @@ impl Inner {
             return self.write_frames(bytes);
         }
         if !self.live.is_empty() {
-            match frames.take(&self.live, WRITE_BYTES) {
+            match frames.take(&self.live, form, WRITE_BYTES) {
                 Ok(Some(taken)) => {
                     self.live.remove_first(taken.count);
                     self.cursor = taken.last;
@@ -436,7 +494,8 @@ impl Inner {
             && !self.behind
             && self.replies.as_deref().is_none_or(Replies::is_done)
         {
-            return Poll::Ready(Next::End(reason));
+            let written = self.cursor.max(self.ending_at);
+            return self.end(form, reason, Some(written));
         }
         if std::mem::take(&mut self.keep_alive_due) {
             return self.write(Bytes::from_static(frame::COMMENT));
@@ -446,6 +505,16 @@ impl Inner {
             writer => *writer = Some(context.waker().clone()),
         }
         Poll::Pending
+    }
+
+    /// Writes the last frame where the form has one, and then ends; `written`: everything up to it was written.
+    fn end(&mut self, form: &Form, reason: CloseReason, written: Option<EventId>) -> Poll<Next> {
+        if !std::mem::replace(&mut self.bade_farewell, true)
+            && let Some(bytes) = form.farewell(reason, written)
+        {
+            return self.write(bytes);
+        }
+        Poll::Ready(Next::End(reason))
     }
 
     /// Appends a bookmark if it would tell the client something new and nothing waits that comes before it.
@@ -502,6 +571,15 @@ impl Inner {
             wake(self.drained.take());
         }
         Some(bytes)
+    }
+}
+
+/// The first bytes of a stream that has nothing to say yet.
+fn greeting() -> Block {
+    Block {
+        id: None,
+        spelling: None,
+        bytes: Bytes::from_static(frame::OPENED),
     }
 }
 

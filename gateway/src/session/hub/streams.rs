@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Hub, Local, State};
 use crate::feed::{Body, Entry};
 use crate::protocol::event_id::{EventId, Slot};
-use crate::protocol::frame::{self, EncodedUri};
+use crate::protocol::frame::EncodedUri;
 use crate::session::replies::ReplyStream;
 use crate::session::stream::{Block, CloseReason, Stream};
 use crate::session::subscriptions::Subscriptions;
@@ -188,6 +188,11 @@ impl Hub {
         (opened > 0).then_some(opened)
     }
 
+    /// Says whether the hub reads this history.
+    pub(in crate::session) fn is_in(&self, epoch: u64) -> bool {
+        self.lock().epoch == epoch
+    }
+
     /// Says whether this instance holds the session's stream.
     pub(in crate::session) fn holds(&self, session: &str) -> bool {
         self.lock().streams.contains_key(session)
@@ -236,11 +241,7 @@ pub(in crate::session) fn collect_blocks(
     };
     for (id, subscription) in subscriptions.matching(entry.revision, &table.path, key) {
         if id > after {
-            blocks.push(Block {
-                id: Some(id),
-                spelling: Some(Arc::clone(&subscription.spelling)),
-                bytes: frame::updated(Some(id), &subscription.spelling),
-            });
+            blocks.push(subscriptions.notice(Some(id), subscription));
         }
     }
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::feed::{Entry, StoredSubscription, Table};
 use crate::protocol::era::Version;
-use crate::protocol::frame::EncodedUri;
+use crate::protocol::frame::{self, EncodedUri};
 use crate::session::registry::Session;
 use crate::session::replies::Door;
 use crate::session::stream::{Block, Next};
@@ -487,7 +487,7 @@ fn a_catch_up_that_waits_goes_on_when_its_blocks_are_taken_back() {
 fn another_history_ends_every_stream() {
     let mut bench = Bench::new(100);
     let stream = bench.open("s");
-    bench.ring.reset(1);
+    bench.ring.reset(1, FeedIdentity::NONE);
     bench.pass();
     assert_eq!(bench.read(&stream), None);
     assert_eq!(bench.hub.position(), 1);
