@@ -62,6 +62,9 @@ pub(crate) struct SessionOptions {
     /// For how long a client may take nothing of what is written to it (`stream.write_timeout`).
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) write_timeout: Duration,
+    /// How many notices may wait singly in one stream; beyond it they are folded (`stream.pending`).
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
+    pub(crate) pending: usize,
 }
 
 /// Options of `serve`.
@@ -123,6 +126,7 @@ impl Default for SessionOptions {
             idle_timeout: Duration::from_secs(30 * 60),
             allow_client_delete: true,
             write_timeout: Duration::from_secs(30),
+            pending: 10_000,
         }
     }
 }

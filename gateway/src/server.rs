@@ -100,6 +100,7 @@ pub(crate) struct Server {
     background: Background,
     watch: Arc<Watch>,
     dispatcher: Arc<Dispatcher>,
+    write_timeout: Duration,
     drain: Drain,
     /// Asks the process to end.
     shutdown: CancellationToken,
@@ -156,6 +157,7 @@ impl Server {
         let limits = Limits {
             idle_timeout: options.sessions.idle_timeout,
             write_timeout: options.sessions.write_timeout,
+            pending_max: options.sessions.pending,
             ..Limits::default()
         };
         let stop = CancellationToken::new();
@@ -186,6 +188,7 @@ impl Server {
             background,
             watch,
             dispatcher,
+            write_timeout: options.sessions.write_timeout,
             drain: options.drain,
             shutdown,
             stop,
@@ -250,10 +253,14 @@ impl Server {
             (self.application, application, connections_max),
             (self.admin, admin, ADMIN_CONNECTIONS_MAX),
         ] {
+            let bounds = crate::http::Bounds {
+                connections_max,
+                write_timeout: self.write_timeout,
+            };
             parts.spawn(crate::http::serve(
                 listener,
                 router,
-                connections_max,
+                bounds,
                 tasks.clone(),
                 self.stop.clone(),
             ));

@@ -7,6 +7,7 @@
 //! - `sessions`: B-3; `stream`, `resume`: B-4; `subscribe`, `uris`: B-5;
 //! - `drain`, `slow`: the planned end of an instance (B-4.12), readers that do not read (B-4.9);
 //! - `http_sse`: B-7, the older transport;
+//! - `small_methods`: B-13;
 //! - `records`: B-8 as far as it goes, and the REST surface;
 //! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6;
 //! - `retention`: a log that was trimmed; `backup`: backups, and what holds after a restore;
@@ -31,6 +32,7 @@ mod resume;
 mod retention;
 mod sessions;
 mod slow;
+mod small_methods;
 mod stream;
 mod subscribe;
 mod uris;

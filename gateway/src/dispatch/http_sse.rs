@@ -54,7 +54,7 @@ impl Dispatcher {
             None => {
                 let created = self
                     .sessions
-                    .create_to_open(ANONYMOUS, Version::V2024_11_05, OPEN_WAIT_MAX)
+                    .create_to_open(ANONYMOUS, Version::HTTP_SSE, OPEN_WAIT_MAX)
                     .await;
                 created.inspect(|session| info!(session.id = %session.id, "made a session for HTTP+SSE"))
             }

@@ -4,6 +4,7 @@
 //! the feed service turns out to have another history (restored, replaced, trimmed beyond the cursor), the ring begins
 //! anew at the service's head (see [`Ring::beginning`]): whoever relied on the old history has to begin anew too.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub(crate) struct Watch {
     ring: Arc<Ring>,
     catalog: RwLock<Arc<Catalog>>,
     status: watch::Sender<WatchStatus>,
+    /// The oldest revision that the log still has, as of the newest answer; 0 before the first.
+    oldest: AtomicU64,
     /// The cursor of the hub, which the ring waits for.
     hub_position: watch::Receiver<u64>,
 }
@@ -67,6 +70,7 @@ impl Watch {
             ring,
             catalog,
             status: watch::Sender::new(status),
+            oldest: AtomicU64::new(0),
             hub_position,
         }
     }
@@ -74,6 +78,11 @@ impl Watch {
     /// Returns the exported tables as of the newest entry in the ring, or later.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the oldest revision that the feed's log still has, as far as it was told.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.oldest.load(Ordering::Relaxed)
     }
 
     /// Returns which feed is followed; none before the first answer.
@@ -161,6 +170,7 @@ impl Watch {
         if answer.entries.iter().any(Catalog::is_changed_by) {
             self.refresh_catalog().await?;
         }
+        self.oldest.store(answer.oldest, Ordering::Relaxed);
         let catalog = self.catalog();
         let entries = answer
             .entries

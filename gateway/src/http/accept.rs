@@ -20,7 +20,6 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
-use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -40,9 +39,6 @@ const HEADER_LIMIT_BYTES: usize = 16 * 1024;
 /// How long a client may take for the headers of a request, or stay idle between two.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// After so long without an acknowledgement of what was sent the peer is dead: two missed keep-alives.
-const PEER_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// Connections beyond the limit that are accepted at a time, to be told 503 instead of being left waiting.
 const REFUSED_MAX: usize = 64;
 
@@ -51,6 +47,15 @@ const REFUSED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to pause when no connection can be accepted, for example because no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What the connections of a listener may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// How many there may be.
+    pub(crate) connections_max: usize,
+    /// How long one may take nothing of what is written.
+    pub(crate) write_timeout: Duration,
+}
 
 /// What is under way on the listeners.
 #[derive(Clone, Default)]
@@ -63,16 +68,16 @@ pub(crate) struct Tasks {
 
 /// Serves `router` on every connection of `listener` until `shutdown`; each connection is a task of `tasks`.
 ///
-/// Beyond `connections_max` a connection gets 503 for its request, and beyond a few of those none is accepted. At the
+/// Beyond its bound a connection gets 503 for its request, and beyond a few of those none is accepted. At the
 /// shutdown no connection is accepted any more, and each one ends after the response that it is sending.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    connections_max: usize,
+    bounds: Bounds,
     tasks: Tasks,
     shutdown: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(connections_max));
+    let places = Arc::new(Semaphore::new(bounds.connections_max));
     let refused_places = Arc::new(Semaphore::new(REFUSED_MAX));
     let refusal = Router::new().fallback(refuse);
     let drain = Drain::default();
@@ -89,20 +94,21 @@ pub(crate) async fn serve(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => {
-                if let Err(error) = prepare(&stream) {
-                    debug!(%peer, %error, "cannot set the options of a connection");
-                }
+            Ok((stream, _)) => {
                 if !has_room && let Ok(free) = Arc::clone(&places).try_acquire_owned() {
                     // One came free while nobody called.
                     (has_room, place) = (true, Ok(free));
                 }
-                let (router, timeout) = if has_room {
+                let (router, header_timeout) = if has_room {
                     (router.clone(), HEADER_TIMEOUT)
                 } else {
                     (refusal.clone(), REFUSED_TIMEOUT)
                 };
-                let connection = connection(stream, router, timeout, tasks.clone(), drain.clone());
+                let timeouts = Timeouts {
+                    header: header_timeout,
+                    write: bounds.write_timeout,
+                };
+                let connection = connection(stream, router, timeouts, tasks.clone(), drain.clone());
                 tasks.connections.spawn(async move {
                     connection.await;
                     drop(place);
@@ -124,13 +130,6 @@ async fn refuse() -> Response {
         (CONNECTION, HeaderValue::from_static("close")),
     ];
     (close, refusal(StatusCode::SERVICE_UNAVAILABLE, &error)).into_response()
-}
-
-fn prepare(stream: &TcpStream) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    #[cfg(target_os = "linux")]
-    SockRef::from(stream).set_tcp_user_timeout(Some(PEER_TIMEOUT))?;
-    Ok(())
 }
 
 /// Answers the requests of a connection; each is counted in `requests` until its response begins, and knows the
@@ -184,21 +183,36 @@ impl Drain {
     }
 }
 
+/// How long the client of a connection may take.
+#[derive(Clone, Copy, Debug)]
+struct Timeouts {
+    /// For the headers of a request.
+    header: Duration,
+    /// Before it takes something of what is written.
+    write: Duration,
+}
+
 /// Serves one connection, in the version of HTTP that its first bytes are of.
-async fn connection(stream: TcpStream, router: Router, header_timeout: Duration, tasks: Tasks, drain: Drain) {
+async fn connection(stream: TcpStream, router: Router, timeouts: Timeouts, tasks: Tasks, drain: Drain) {
     let version = tokio::select! {
         // Nothing was asked yet, so there is nothing to answer.
         () = drain.bell.cancelled() => return,
-        version = timeout(header_timeout, http2::sniff(&stream)) => version,
+        version = timeout(timeouts.header, http2::sniff(&stream)) => version,
     };
     match version {
         Ok(Ok(HttpVersion::One)) => {
-            http1_connection(stream, router, header_timeout, tasks.requests, drain).await;
+            http1_connection(stream, router, timeouts, tasks.requests, drain).await;
         }
         // Apart from the rest, so that its size is not that of every connection.
         Ok(Ok(HttpVersion::Two)) => {
             let bell = drain.bell.cancelled_owned();
-            Box::pin(http2::serve(stream, router, tasks, bell)).await;
+            Box::pin(http2::serve(
+                Socket::new(stream, timeouts.write),
+                router,
+                tasks,
+                bell,
+            ))
+            .await;
         }
         Ok(Err(error)) => debug!(%error, "a connection ended before its first request"),
         Err(_elapsed) => debug!("a connection sent nothing"),
@@ -208,18 +222,18 @@ async fn connection(stream: TcpStream, router: Router, header_timeout: Duration,
 async fn http1_connection(
     stream: TcpStream,
     router: Router,
-    header_timeout: Duration,
+    timeouts: Timeouts,
     requests: TaskTracker,
     drain: Drain,
 ) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
+        .header_read_timeout(timeouts.header)
         .max_buf_size(HEADER_LIMIT_BYTES);
-    let progress = Arc::<WriteProgress>::default();
-    let socket = Socket::new(stream, Arc::clone(&progress));
-    let mut connection = pin!(builder.serve_connection(socket, service(router, progress, requests)));
+    let socket = Socket::new(stream, timeouts.write);
+    let service = service(router, socket.progress(), requests);
+    let mut connection = pin!(builder.serve_connection(socket, service));
     let mut bell = pin!(drain.bell.cancelled_owned());
     let (mut listens, mut drains) = (false, false);
     let ended = poll_fn(|context| {

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -17,7 +16,6 @@ use tracing::debug;
 
 use super::accept::{self, Tasks};
 use super::socket::Socket;
-use crate::session::WriteProgress;
 
 /// What an HTTP/2 client sends first (RFC 9113, section 3.4). No request of HTTP/1 begins so.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -76,7 +74,7 @@ pub(super) async fn sniff(stream: &TcpStream) -> io::Result<HttpVersion> {
 
 /// Serves a connection; when `bell` rings it takes no further request and ends after those that are open.
 pub(super) async fn serve(
-    stream: TcpStream,
+    socket: Socket,
     router: Router,
     tasks: Tasks,
     bell: WaitForCancellationFutureOwned,
@@ -92,9 +90,7 @@ pub(super) async fn serve(
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_send_buf_size(SEND_BUFFER_BYTES);
     // One for all streams of the connection: a client that reads none of them is found by it.
-    let progress = Arc::<WriteProgress>::default();
-    let socket = Socket::new(stream, Arc::clone(&progress));
-    let service = accept::service(router, progress, tasks.requests);
+    let service = accept::service(router, socket.progress(), tasks.requests);
     let mut connection = pin!(builder.serve_connection(socket, service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

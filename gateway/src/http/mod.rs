@@ -24,7 +24,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 
-pub(crate) use accept::{Tasks, serve};
+pub(crate) use accept::{Bounds, Tasks, serve};
 
 use crate::dispatch::Dispatcher;
 

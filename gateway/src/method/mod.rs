@@ -97,7 +97,7 @@ pub(crate) async fn call(call: &Call<'_>, request: &Request) -> Result<Done, Fai
         "tools/call" => Err(lists::unknown_tool(params).into()),
         "prompts/list" => done(id, &lists::prompts(params)?),
         "prompts/get" => Err(lists::unknown_prompt(params).into()),
-        "completion/complete" => Err(completion::complete(params).into()),
+        "completion/complete" => done(id, &completion::complete(call, params)?),
         "logging/setLevel" => {
             logging::set_level(params)?;
             done(id, &EmptyResult {})

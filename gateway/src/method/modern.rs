@@ -91,7 +91,11 @@ async fn try_call(call: &Call<'_>, hints: &CacheHints, request: &Request) -> Res
         "tools/call" => Err(lists::unknown_tool(params).into()),
         "prompts/list" => cached(id, &lists::prompts(params)?, hints.prompts),
         "prompts/get" => Err(lists::unknown_prompt(params).into()),
-        "completion/complete" => Err(completion::complete(params).into()),
+        "completion/complete" => Ok(complete::result(
+            id,
+            &completion::complete(call, params)?,
+            &Additions::default(),
+        )?),
         // Among them what sessions had: initialize, ping, logging/setLevel, resources/subscribe and unsubscribe.
         unknown => Err(RpcError::method_not_found(unknown).into()),
     }

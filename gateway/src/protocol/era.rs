@@ -77,6 +77,9 @@ impl Version {
     /// The one that is preferred.
     pub(crate) const LATEST: Version = Version::V2025_11_25;
 
+    /// The one whose transport is HTTP+SSE.
+    pub(crate) const HTTP_SSE: Version = Version::V2024_11_05;
+
     /// Every legacy version, the oldest first.
     pub(crate) const ALL: [Version; 4] = [
         Version::V2024_11_05,

@@ -31,6 +31,13 @@ const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
 /// How often the cursor of an idle stream is moved on, so that a resume does not look at what it cannot have missed.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
+/// A cursor that is behind the head by this share of the kept log is moved on sooner: it must not become a gap while its stream
+/// is open.
+const BOOKMARK_LOG_SHARE: u64 = 4;
+
+/// But not for fewer revisions than this: a small log is not trimmed soon.
+const BOOKMARK_LAG_MIN: u64 = 1_000;
+
 /// How often activity is told to the feed service; far below the shortest sensible idle time-out.
 const TOUCH_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -417,12 +424,14 @@ impl Sessions {
             };
             // The position first: everything up to it was pushed by then.
             let position = self.hub.position();
+            let kept = position.saturating_sub(self.watch.oldest());
+            let lag_max = BOOKMARK_LAG_MIN.max(kept / BOOKMARK_LOG_SHARE);
             for stream in self.hub.all() {
                 if stream.stalled_for() >= self.limits.write_timeout {
                     self.end_slow(&stream);
                     continue;
                 }
-                stream.bookmark(position, bookmarked_before);
+                stream.bookmark(position, bookmarked_before, lag_max);
                 stream.keep_alive(quiet_since);
             }
         }

@@ -169,7 +169,7 @@ impl Stream {
         let (version, replies) = match door {
             Door::Streamable => (session.version, None),
             // Whatever was negotiated: its client libraries dispatch every event.
-            Door::HttpSse => (Version::V2024_11_05, Some(Box::new(Replies::new(session)))),
+            Door::HttpSse => (Version::HTTP_SSE, Some(Box::new(Replies::new(session)))),
         };
         let features = version.features();
         let mut inner = Inner::new();
@@ -361,12 +361,14 @@ impl Stream {
         done
     }
 
-    /// Moves the client's cursor on to `revision`, if nothing did so since `since` and everything up to there is written.
+    /// Moves the client's cursor on to `revision`, if nothing did so since `since` or it is behind by `lag_max` revisions, and
+    /// everything up to there is written.
     ///
     /// Every change up to `revision` must have been pushed before.
-    pub(super) fn bookmark(&self, revision: u64, since: Instant) {
+    pub(super) fn bookmark(&self, revision: u64, since: Instant, lag_max: u64) {
         let mut inner = self.lock();
-        if !self.features.bookmarks || inner.bookmarked > since || inner.writer.is_none() {
+        let is_due = inner.bookmarked <= since || revision.saturating_sub(inner.cursor.revision()) >= lag_max;
+        if !self.features.bookmarks || !is_due || inner.writer.is_none() {
             return;
         }
         if inner.bookmark(revision) {

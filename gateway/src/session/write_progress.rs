@@ -17,21 +17,19 @@ pub(crate) struct WriteProgress {
 }
 
 impl WriteProgress {
-    /// Notes that the connection did not take what was offered.
-    pub(crate) fn note_stalled(&self) {
+    /// Notes that the connection did not take what was offered; returns whether it did until now.
+    pub(crate) fn note_stalled(&self) -> bool {
         let now = u64::try_from(ORIGIN.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1;
         // The first time of a stall counts.
-        let _ = self
-            .stalled_since
-            .compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+        self.stalled_since
+            .compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
     }
 
-    /// Notes that the connection took something.
-    pub(crate) fn note_moved(&self) {
+    /// Notes that the connection took something; returns whether it did not until now.
+    pub(crate) fn note_moved(&self) -> bool {
         // Read first: nearly always there is nothing to change, and the line of the cache stays shared.
-        if self.stalled_since.load(Ordering::Relaxed) != 0 {
-            self.stalled_since.store(0, Ordering::Relaxed);
-        }
+        self.stalled_since.load(Ordering::Relaxed) != 0 && self.stalled_since.swap(0, Ordering::Relaxed) != 0
     }
 
     /// Returns for how long it has taken nothing; zero if nothing waits.
@@ -51,12 +49,12 @@ mod tests {
     fn a_stall_lasts_from_its_first_refusal_until_something_is_taken() {
         let progress = WriteProgress::default();
         assert_eq!(progress.stalled_for(), Duration::ZERO);
-        progress.note_stalled();
+        assert!(!progress.note_moved() && progress.note_stalled());
         let first = progress.stalled_since.load(Ordering::Relaxed);
         assert!(first > 0);
-        progress.note_stalled();
+        assert!(!progress.note_stalled());
         assert_eq!(progress.stalled_since.load(Ordering::Relaxed), first);
-        progress.note_moved();
+        assert!(progress.note_moved());
         assert_eq!(progress.stalled_for(), Duration::ZERO);
     }
 }

@@ -501,13 +501,33 @@ fn a_bookmark_moves_the_cursor_of_a_quiet_stream_and_only_then() {
     let foreign = bench.change("42");
     bench.pass();
     let now = tokio::time::Instant::now() + Duration::from_secs(1);
-    stream.bookmark(bench.hub.position(), now);
+    stream.bookmark(bench.hub.position(), now, u64::MAX);
     assert_eq!(
         bench.read(&stream).unwrap(),
         format!("id: {}\ndata: \n\n", EventId::new(foreign, Slot::Bookmark))
     );
-    stream.bookmark(bench.hub.position(), now);
+    stream.bookmark(bench.hub.position(), now, u64::MAX);
     assert_eq!(bench.read(&stream).unwrap(), "");
+}
+
+#[test]
+fn b_4_8_bookmarkable_a_cursor_far_behind_is_moved_on_at_once() {
+    let mut bench = Bench::new(100);
+    let stream = bench.open("s");
+    let opened_at = tokio::time::Instant::now() - Duration::from_secs(1);
+    for _ in 0..2 {
+        bench.change("42");
+        bench.pass();
+    }
+    stream.bookmark(bench.hub.position(), opened_at, 3);
+    assert_eq!(bench.read(&stream).unwrap(), "");
+    let last = bench.change("42");
+    bench.pass();
+    stream.bookmark(bench.hub.position(), opened_at, 3);
+    assert_eq!(
+        bench.read(&stream).unwrap(),
+        format!("id: {}\ndata: \n\n", EventId::new(last, Slot::Bookmark))
+    );
 }
 
 #[derive(Clone, Debug)]
