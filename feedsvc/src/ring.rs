@@ -18,7 +18,7 @@ use crate::revision::Revision;
 const ENTRY_OVERHEAD_BYTES: usize = 128;
 
 /// How many entries a reader of some tables looks at in one go, which is well below a millisecond.
-const SCAN_ENTRIES: usize = 10_000;
+const SCAN_ENTRIES: usize = 4_096;
 
 /// One entry as the ring keeps it.
 #[derive(Clone, Debug)]

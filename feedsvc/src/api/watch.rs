@@ -246,6 +246,8 @@ impl Watch {
                     self.note_sent();
                     return Ok(Some(self.answer(entries, progress_hash, head)));
                 }
+                // Much of the ring may have to be passed over.
+                tokio::task::yield_now().await;
                 Ok(None)
             }
             RingRead::Entries { .. } | RingRead::Behind => {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, warn};
 
 use crate::clock::duration_ms;
 use crate::commit::{REQUEST_KEY_LIFETIME_MS, TrimStep};
@@ -46,7 +46,7 @@ pub(crate) async fn run(feed: Arc<Feed>, shutdown: CancellationToken) {
         };
         match swept {
             Ok(0) => {}
-            Ok(dropped) => info!(
+            Ok(dropped) => debug!(
                 entries = dropped,
                 revision = feed.oldest().0,
                 "the log was trimmed"

@@ -342,6 +342,9 @@ fn what_is_no_backup_is_not_restored_and_leaves_nothing() {
         assert!(matches!(refused, Err(RestoreError::Backup { .. })), "{refused:?}");
         assert!(!data.join("feed.sqlite").exists() && !data.join("feed.sqlite.partial").exists());
     }
+    let foreign = sqlite::restore(&other, place.path(), 0);
+    assert!(matches!(foreign, Err(RestoreError::NotEmpty { .. })));
+    assert_eq!(names(place.path()), ["data", "other", "text"], "not even a lock");
 }
 
 #[tokio::test]

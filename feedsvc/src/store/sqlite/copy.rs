@@ -43,6 +43,9 @@ pub(super) fn copy(
     let file = File::open(partial.path())?;
     file.sync_all()?;
     let size_bytes = file.metadata()?.len();
+    if is_cancelled() {
+        return Err(CopyError::Cancelled);
+    }
     partial.publish(target)?;
     File::open(directory)?.sync_all()?;
     Ok(Copied { head, size_bytes })

@@ -44,7 +44,6 @@ pub(crate) fn restore(backup: &Path, directory: &Path, now_ms: i64) -> Result<Re
         source,
     };
     let database = directory.join(DATABASE_FILE);
-    let partial_name = format!("{DATABASE_FILE}.partial");
     if !std::fs::metadata(backup)
         .map_err(|error| unreadable(error.to_string()))?
         .is_file()
@@ -52,15 +51,17 @@ pub(crate) fn restore(backup: &Path, directory: &Path, now_ms: i64) -> Result<Re
         return Err(unreadable("it is no file".to_owned()));
     }
     std::fs::create_dir_all(directory).map_err(in_directory)?;
+    let not_empty = || RestoreError::NotEmpty {
+        directory: directory.to_owned(),
+    };
+    let is_empty = is_empty(directory).map_err(in_directory)?;
+    // No lock is left in a directory that never was a store's; in one that is, it says whether a process has it.
+    if !is_empty && !directory.join(LOCK_FILE).exists() {
+        return Err(not_empty());
+    }
     let _lock = lock(directory)?;
-    for entry in std::fs::read_dir(directory).map_err(in_directory)? {
-        let name = entry.map_err(in_directory)?.file_name();
-        // The lock is this restore's own, and half a file is what a killed one left.
-        if name != LOCK_FILE && name != partial_name.as_str() {
-            return Err(RestoreError::NotEmpty {
-                directory: directory.to_owned(),
-            });
-        }
+    if !is_empty {
+        return Err(not_empty());
     }
 
     let partial = PartialFile::create(&database).map_err(|error| copy_failed(error, backup, directory))?;
@@ -78,6 +79,18 @@ pub(crate) fn restore(backup: &Path, directory: &Path, now_ms: i64) -> Result<Re
         .map_err(|error| copy_failed(error, backup, directory))?;
     sync_directory(directory).map_err(in_directory)?;
     Ok(restored)
+}
+
+/// Whether a directory has nothing in it but the lock, and half a file that a killed restore left.
+fn is_empty(directory: &Path) -> Result<bool, std::io::Error> {
+    let partial_name = format!("{DATABASE_FILE}.partial");
+    for entry in std::fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        if name != LOCK_FILE && name != partial_name.as_str() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Checks that a file is a whole database with a feed in it.
@@ -108,8 +121,8 @@ fn begin_history(copy: &Path, backup: &Path, now_ms: i64) -> Result<Restored, Re
     let failed = |error: rusqlite::Error| unreadable(error.to_string());
     let store_id = new_store_id().map_err(|error| unreadable(error.to_string()))?;
     let rise = HEAD_RISE_MIN + u64::from(getrandom::u32().map_err(|error| unreadable(error.to_string()))?);
-    let mut connection = Connection::open(copy).map_err(failed)?;
     let cursor_secret: [u8; 32] = random().map_err(|error| unreadable(error.to_string()))?;
+    let mut connection = Connection::open(copy).map_err(failed)?;
     migrate(&mut connection, &store_id, &cursor_secret).map_err(|error| match error {
         MigrationError::Newer { found, supported } => RestoreError::Open(StoreOpenError::Newer {
             file: backup.to_owned(),
@@ -133,13 +146,19 @@ fn begin_history(copy: &Path, backup: &Path, now_ms: i64) -> Result<Restored, Re
         )
         .map_err(failed)?;
     transaction
-        .execute_batch("DELETE FROM subscription; DELETE FROM session; DELETE FROM log;")
+        .execute_batch(
+            "DELETE FROM subscription; DELETE FROM session; DELETE FROM log; DELETE FROM cursor_secret;",
+        )
         .map_err(failed)?;
     transaction
         .execute(
             "UPDATE feed SET store_id = ?1, head = ?2, head_hash = ?3, oldest = ?4, base_hash = ?3, log_bytes = 0",
             (&store_id, head, hash.as_bytes(), head.next()),
         )
+        .map_err(failed)?;
+    // The cursors of searches are of the other history too.
+    transaction
+        .execute("INSERT INTO cursor_secret (secret) VALUES (?1)", [cursor_secret])
         .map_err(failed)?;
     transaction.commit().map_err(failed)?;
     // Most of a store is its log, so most of the file is free now.
