@@ -59,6 +59,8 @@ pub struct Limits {
     pub expiry_interval: Duration,
     /// How many records a search or a count may look at (`search.scan_max`).
     pub search_scan_max: u64,
+    /// How long a key seals what gateways give out before a new one is made.
+    pub sealing_key_age: Duration,
 }
 
 impl Default for Limits {
@@ -70,6 +72,7 @@ impl Default for Limits {
             expiry_grace: Duration::from_secs(5 * 60),
             expiry_interval: Duration::from_secs(30),
             search_scan_max: 100_000,
+            sealing_key_age: Duration::from_secs(24 * 60 * 60),
         }
     }
 }

@@ -8,7 +8,7 @@
 //! - `drain`, `slow`: the planned end of an instance (B-4.12), readers that do not read (B-4.9);
 //! - `http_sse`: B-7, the older transport;
 //! - `records`: B-8 as far as it goes, and the REST surface;
-//! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6;
+//! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6; `modern_clients`: clients of others;
 //! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
 
 mod command_line;
@@ -17,6 +17,7 @@ mod drain;
 mod flood;
 mod http_sse;
 mod listeners;
+mod modern_clients;
 mod modern_http2;
 mod modern_listen;
 mod modern_requests;

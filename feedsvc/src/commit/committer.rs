@@ -8,7 +8,7 @@ use tracing::{error, info};
 use super::draft::{Draft, NotApplied};
 use super::pipeline::ProposalQueue;
 use super::proposal::{Proposal, Reply};
-use super::{records, sessions, tables};
+use super::{records, sealing_keys, sessions, tables};
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::lease::Leases;
@@ -187,6 +187,9 @@ fn run(
         Proposal::Touch(ids, reply) => answer_with(reply, touch(draft, &ids, now_ms)),
         Proposal::Tables(definitions, reply) => answer_with(reply, tables::run(draft, &definitions, now_ms)),
         Proposal::Indexes(reply) => answer_with(reply, work_on_indexes(draft)),
+        Proposal::SealingKeys(rotate_after_ms, reply) => {
+            answer_with(reply, sealing_keys::run(draft, rotate_after_ms, now_ms))
+        }
         Proposal::Stop => Ok(Box::new(|_| {})),
     }
 }
@@ -245,6 +248,7 @@ fn lost(proposal: Proposal) -> Answer {
         Proposal::Touch(_, reply) => unavailable(reply),
         Proposal::Tables(_, reply) => unavailable(reply),
         Proposal::Indexes(reply) => unavailable(reply),
+        Proposal::SealingKeys(_, reply) => unavailable(reply),
         Proposal::Stop => Box::new(|_| {}),
     }
 }

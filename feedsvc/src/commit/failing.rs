@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::catalog::{TableId, TableName};
 use crate::session::{SessionRecord, Subscription};
 use crate::store::{
-    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, NewEntry, StoreError, StoredRecord,
+    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, NewEntry, SealingKey, StoreError, StoredRecord,
     Transaction, Writer,
 };
 
@@ -118,6 +118,15 @@ impl Transaction for FailingTransaction<'_> {
     }
     fn remove_subscription(&mut self, session: &str, uri: &str) -> Result<(), StoreError> {
         self.inner.remove_subscription(session, uri)
+    }
+    fn read_sealing_keys(&self) -> Result<Vec<SealingKey>, StoreError> {
+        self.inner.read_sealing_keys()
+    }
+    fn write_sealing_key(&mut self, secret: &[u8], made_ms: i64) -> Result<i64, StoreError> {
+        self.inner.write_sealing_key(secret, made_ms)
+    }
+    fn remove_sealing_key(&mut self, id: i64) -> Result<(), StoreError> {
+        self.inner.remove_sealing_key(id)
     }
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError> {
         match self.failure {

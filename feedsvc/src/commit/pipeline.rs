@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::proposal::{Proposal, RecordCommit, Reply, SessionAnswer, SessionProposal};
 use crate::catalog::TableDefinition;
 use crate::refusal::Refusal;
-use crate::store::IndexWork;
+use crate::store::{IndexWork, SealingKey};
 
 /// How many proposals wait at most; beyond it a caller waits for room, with its own deadline.
 const QUEUE_LIMIT: usize = 1_024;
@@ -52,6 +52,12 @@ impl Pipeline {
     /// Builds or removes a part of an index; returns whether something may be left to do.
     pub(crate) async fn work_on_indexes(&self) -> Result<IndexWork, Refusal> {
         self.propose(Proposal::Indexes).await
+    }
+
+    /// Returns the sealing keys, the newest first; makes a new one if the newest is older than `rotate_after_ms`.
+    pub(crate) async fn sealing_keys(&self, rotate_after_ms: i64) -> Result<Vec<SealingKey>, Refusal> {
+        self.propose(|reply| Proposal::SealingKeys(rotate_after_ms, reply))
+            .await
     }
 
     /// Tells the committer to end after what was proposed before; all later proposals are refused.

@@ -11,7 +11,7 @@ use crate::catalog::{CatalogTable, TableDefinition, TableName, ValidRecord};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::session::{SessionCommand, SessionState};
-use crate::store::IndexWork;
+use crate::store::{IndexWork, SealingKey};
 
 /// Where the outcome of a proposal goes, once it is durable.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -26,6 +26,8 @@ pub(super) enum Proposal {
     Tables(Vec<TableDefinition>, Reply<usize>),
     /// One step of building or removing indexes.
     Indexes(Reply<IndexWork>),
+    /// The sealing keys, none of them that sealed for longer than this, in milliseconds.
+    SealingKeys(i64, Reply<Vec<SealingKey>>),
     /// End after what was proposed before.
     Stop,
 }
@@ -39,7 +41,11 @@ impl Proposal {
         let texts = match self {
             Proposal::Records(commit, _) => commit.operations.iter().map(RecordOperation::size_bytes).sum(),
             Proposal::Touch(ids, _) => ids.iter().map(String::len).sum(),
-            Proposal::Session(..) | Proposal::Tables(..) | Proposal::Indexes(_) | Proposal::Stop => 0,
+            Proposal::Session(..)
+            | Proposal::Tables(..)
+            | Proposal::Indexes(_)
+            | Proposal::SealingKeys(..)
+            | Proposal::Stop => 0,
         };
         texts + PROPOSAL_OVERHEAD_BYTES
     }

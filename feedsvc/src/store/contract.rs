@@ -2,7 +2,8 @@
 
 use super::error::StoreError;
 use super::values::{
-    Bounds, FeedHead, KeptAnswer, KeyedRecord, LogPage, LogQuery, NewEntry, Snapshot, StoredRecord, Target,
+    Bounds, FeedHead, KeptAnswer, KeyedRecord, LogPage, LogQuery, NewEntry, SealingKey, Snapshot,
+    StoredRecord, Target,
 };
 use super::view::{AttributeIndex, IndexId, IndexWork, RecordView};
 use crate::catalog::{TableId, TableName};
@@ -138,6 +139,12 @@ pub(crate) trait Transaction {
     fn read_subscriptions(&self, session: &str) -> Result<Vec<Subscription>, StoreError>;
     fn write_subscription(&mut self, session: &str, subscription: &Subscription) -> Result<(), StoreError>;
     fn remove_subscription(&mut self, session: &str, uri: &str) -> Result<(), StoreError>;
+
+    /// Returns the sealing keys, the newest first.
+    fn read_sealing_keys(&self) -> Result<Vec<SealingKey>, StoreError>;
+    /// Writes a new sealing key and returns its number, which is above that of every earlier one.
+    fn write_sealing_key(&mut self, secret: &[u8], made_ms: i64) -> Result<i64, StoreError>;
+    fn remove_sealing_key(&mut self, id: i64) -> Result<(), StoreError>;
 
     /// Makes everything durable and visible, with the new head; after an error it is unknown whether it became so.
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError>;

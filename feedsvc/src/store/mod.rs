@@ -30,8 +30,8 @@ pub(crate) use error::StoreError;
 pub use error::StoreOpenError;
 pub(crate) use reads::Interrupt;
 pub(crate) use values::{
-    Bounds, FeedHead, KeptAnswer, KeyedRecord, LogEntry, LogPage, LogQuery, NewEntry, Snapshot, StoredRecord,
-    Subject, Target,
+    Bounds, FeedHead, KeptAnswer, KeyedRecord, LogEntry, LogPage, LogQuery, NewEntry, SealingKey, Snapshot,
+    StoredRecord, Subject, Target,
 };
 pub(crate) use view::{
     AttributeIndex, ByteRange, Direction, IndexId, IndexState, IndexWalk, IndexWork, RecordRow, RecordView,
