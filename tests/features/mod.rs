@@ -9,7 +9,7 @@
 //! - `http_sse`: B-7, the older transport;
 //! - `small_methods`: B-13;
 //! - `records`: B-8 as far as it goes, and the REST surface;
-//! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6;
+//! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6; `modern_clients`: clients of others;
 //! - `retention`: a log that was trimmed; `backup`: backups, and what holds after a restore;
 //! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
 
@@ -20,6 +20,7 @@ mod drain;
 mod flood;
 mod http_sse;
 mod listeners;
+mod modern_clients;
 mod modern_http2;
 mod modern_listen;
 mod modern_requests;

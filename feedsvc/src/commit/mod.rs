@@ -4,7 +4,7 @@
 //! one transaction (group commit), and then, in this order: commits, publishes the entries to the ring, answers.
 //!
 //! `pipeline` is the queue and the handle to it, `proposal` what goes through it, `committer` the thread, `draft` the
-//! transaction that is being made; `records`, `sessions`, `tables` and `trim` run the kinds of proposals.
+//! transaction that is being made; `records`, `sessions`, `tables`, `trim` and `sealing_keys` run the kinds of proposals.
 
 mod committer;
 mod draft;
@@ -15,6 +15,7 @@ mod patch_tests;
 mod pipeline;
 mod proposal;
 mod records;
+mod sealing_keys;
 mod sessions;
 mod tables;
 #[cfg(test)]

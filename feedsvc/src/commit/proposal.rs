@@ -11,7 +11,7 @@ use crate::catalog::{CatalogTable, TableDefinition, TableName, ValidRecord};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::session::{SessionCommand, SessionState};
-use crate::store::{IndexWork, LogTrim, Trimmed};
+use crate::store::{IndexWork, LogTrim, SealingKey, Trimmed};
 
 /// Where the outcome of a proposal goes, once it is durable.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -30,6 +30,8 @@ pub(super) enum Proposal {
     Trim(TrimStep, Reply<TrimAnswer>),
     /// Write something, to find out whether that works.
     Probe(Reply<()>),
+    /// The sealing keys, none of them that sealed for longer than this, in milliseconds.
+    SealingKeys(i64, Reply<Vec<SealingKey>>),
     /// End after what was proposed before.
     Stop,
 }
@@ -48,6 +50,7 @@ impl Proposal {
             | Proposal::Indexes(_)
             | Proposal::Trim(..)
             | Proposal::Probe(..)
+            | Proposal::SealingKeys(..)
             | Proposal::Stop => 0,
         };
         texts + PROPOSAL_OVERHEAD_BYTES
