@@ -19,8 +19,8 @@ use super::request::{admit, check_key, find_targets, invalid};
 use super::status::status;
 use super::watch::WatchStream;
 use crate::access::{Action, Object, decide};
-use crate::catalog::{CatalogTable, TableId, TableName, check_record};
-use crate::commit::{Condition, RecordAction, RecordCommit, RecordOperation, RequestKey};
+use crate::catalog::{CatalogTable, GivenTimes, TableId, TableName, check_record};
+use crate::commit::{Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey};
 use crate::entry::{checked_traceparent, decode_with_values};
 use crate::feed::Feed;
 use crate::refusal::Refusal;
@@ -80,17 +80,26 @@ impl FeedApi {
                 limit: COMMIT_LIMIT_BYTES,
             });
         }
+        let puts = PutRules {
+            skip_equal: request.skip_equal,
+            times: if request.keep_times {
+                GivenTimes::Kept
+            } else {
+                GivenTimes::Replaced
+            },
+        };
         let request_key = (!request.idempotency_key.is_empty()).then(|| RequestKey {
-            request_hash: hash_operations(&request.operations),
+            request_hash: hash_operations(&request.operations, puts),
             key: request.idempotency_key,
         });
 
         let operations = if size_bytes < LONG_CHECK_BYTES {
-            check_operations(&self.feed, &principal, request.operations)?
+            check_operations(&self.feed, &principal, request.operations, puts.times)?
         } else {
             let (feed, principal) = (Arc::clone(&self.feed), principal.clone());
-            let check =
-                tokio::task::spawn_blocking(move || check_operations(&feed, &principal, request.operations));
+            let check = tokio::task::spawn_blocking(move || {
+                check_operations(&feed, &principal, request.operations, puts.times)
+            });
             check.await.unwrap_or(Err(Refusal::Unavailable))?
         };
         let commit = RecordCommit {
@@ -98,6 +107,7 @@ impl FeedApi {
             principal,
             operations,
             request_key,
+            puts,
         };
         self.feed.pipeline.commit_records(commit).await
     }
@@ -275,9 +285,17 @@ fn value_bytes(operation: &OperationMessage) -> usize {
     }
 }
 
-/// Hashes operations as they were sent; each with its length, which keeps them apart.
-fn hash_operations(operations: &[OperationMessage]) -> [u8; 32] {
+/// Hashes operations as they were sent, each with its length, which keeps them apart, and how they are to be applied
+/// where that is not as ever.
+fn hash_operations(operations: &[OperationMessage], puts: PutRules) -> [u8; 32] {
     let mut hasher = Sha256::new();
+    if puts != PutRules::default() {
+        hasher.update([
+            0,
+            u8::from(puts.skip_equal),
+            u8::from(puts.times == GivenTimes::Kept),
+        ]);
+    }
     for operation in operations {
         hasher.update(operation.encode_length_delimited_to_vec());
     }
@@ -288,10 +306,11 @@ fn check_operations(
     feed: &Feed,
     principal: &str,
     operations: Vec<OperationMessage>,
+    times: GivenTimes,
 ) -> Result<Vec<RecordOperation>, Refusal> {
     operations
         .into_iter()
-        .map(|operation| check_operation(feed, principal, operation))
+        .map(|operation| check_operation(feed, principal, operation, times))
         .collect()
 }
 
@@ -299,6 +318,7 @@ fn check_operation(
     feed: &Feed,
     principal: &str,
     operation: OperationMessage,
+    times: GivenTimes,
 ) -> Result<RecordOperation, Refusal> {
     let name = TableName::new(operation.database, operation.table);
     decide(principal, Action::Write, Object::Table(&name))?;
@@ -314,7 +334,7 @@ fn check_operation(
         Some(ConditionMessage::Revision(revision)) => Condition::Revision(Revision(revision)),
     };
     let action = match operation.action {
-        Some(ActionMessage::Put(put)) => check_put(feed, table, &operation.key, put.value)?,
+        Some(ActionMessage::Put(put)) => check_put(feed, table, &operation.key, put.value, times)?,
         Some(ActionMessage::Delete(_)) => RecordAction::Delete,
         Some(ActionMessage::Patch(_)) => return Err(invalid("operations.patch", "it is not served yet")),
         None => return Err(invalid("operations.action", "it is missing")),
@@ -332,6 +352,7 @@ fn check_put(
     table: Arc<CatalogTable>,
     key: &str,
     value: Bytes,
+    times: GivenTimes,
 ) -> Result<RecordAction, Refusal> {
     if value.len() > feed.limits.record_bytes {
         return Err(Refusal::TooLarge {
@@ -339,7 +360,7 @@ fn check_put(
             limit: feed.limits.record_bytes,
         });
     }
-    let record = check_record(&table, key, &value)?;
+    let record = check_record(&table, key, &value, times)?;
     Ok(RecordAction::Put { value, table, record })
 }
 
@@ -360,6 +381,7 @@ fn table_message(table: &CatalogTable) -> Table {
         path: definition.path.clone().unwrap_or_default(),
         description: definition.description.clone(),
         attributes: attributes.collect(),
+        open: definition.open,
     }
 }
 

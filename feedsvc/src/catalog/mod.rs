@@ -11,9 +11,14 @@ mod scalar;
 mod sdl;
 mod source;
 
-pub(crate) use model::{Catalog, CatalogTable, TableDefinition, TableId, TableName};
+pub(crate) use model::{
+    Attribute, AttributeType, Catalog, CatalogTable, Shape, TableDefinition, TableId, TableName,
+};
 pub use problem::SchemaError;
-pub(crate) use record::{RecordFault, ValidRecord, check_record};
+pub(crate) use record::{GivenTimes, RecordFault, ValidRecord, check_record};
+pub(crate) use scalar::Scalar;
+#[cfg(test)]
+pub(crate) use sdl::parse_documents;
 pub use source::{SchemaReadError, SchemaSource};
 
 /// The database of the service's own tables; only the service itself writes it.

@@ -21,5 +21,6 @@ mod tests;
 pub(crate) use committer::{Committer, CommitterParts};
 pub(crate) use pipeline::Pipeline;
 pub(crate) use proposal::{
-    Condition, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer, SessionProposal,
+    Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer,
+    SessionProposal,
 };

@@ -8,7 +8,7 @@ use prost::Message;
 use proto::feed::v1::{CommitResponse, Operation, OperationResult};
 
 use super::draft::{Draft, NotApplied};
-use super::proposal::{Condition, RecordAction, RecordCommit, RecordOperation};
+use super::proposal::{Condition, PutRules, RecordAction, RecordCommit, RecordOperation};
 use crate::catalog::{CatalogTable, TableId, check_record};
 use crate::entry::{CommitHeader, encode_change};
 use crate::refusal::Refusal;
@@ -120,10 +120,16 @@ fn plan<'a>(
 
         let revision = Revision(draft.head().0 + changes.len() as u64 + 1);
         let after = match &request.action {
-            RecordAction::Put { .. } => Some(StoredRecord {
-                revision,
-                value: stored_value(table, request, before.as_ref(), &now)?,
-            }),
+            RecordAction::Put { .. } => {
+                let Some(value) = value_to_store(table, request, before.as_ref(), &now, commit.puts)? else {
+                    results.push(OperationResult {
+                        revision: 0,
+                        existed: true,
+                    });
+                    continue;
+                };
+                Some(StoredRecord { revision, value })
+            }
             RecordAction::Delete => None,
         };
         let existed = before.is_some();
@@ -164,26 +170,33 @@ fn check_condition(request: &RecordOperation, present: Option<&StoredRecord>) ->
     })
 }
 
-/// Returns the record as it will be stored; checked again if its table has changed since it was checked.
-fn stored_value(
+/// Returns the record as it will be stored, `None` if it is to stay as it is; checked again if its table has changed
+/// since it was checked.
+fn value_to_store(
     table: &Arc<CatalogTable>,
     request: &RecordOperation,
     before: Option<&StoredRecord>,
     now: &str,
-) -> Result<Bytes, Refusal> {
+    puts: PutRules,
+) -> Result<Option<Bytes>, Refusal> {
     let before = before.map(|record| record.value.as_ref());
-    match &request.action {
+    let checked_again;
+    let record = match &request.action {
         RecordAction::Put {
             table: checked_against,
             record,
             ..
-        } if Arc::ptr_eq(checked_against, table) => Ok(record.stamped(table, before, now).into()),
+        } if Arc::ptr_eq(checked_against, table) => record,
         RecordAction::Put { value, .. } => {
-            let record = check_record(table, &request.key, value)?;
-            Ok(record.stamped(table, before, now).into())
+            checked_again = check_record(table, &request.key, value, puts.times)?;
+            &checked_again
         }
-        RecordAction::Delete => Ok(Bytes::new()),
+        RecordAction::Delete => return Ok(None),
+    };
+    if puts.skip_equal && before.is_some_and(|before| record.is_stored_as(table, before)) {
+        return Ok(None);
     }
+    Ok(Some(record.stamped(table, before, now).into()))
 }
 
 fn write(
