@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use crate::transfer::{ExportArguments, ImportArguments};
+
 /// Tables, their audit log and durable sessions, behind gRPC.
 #[derive(Debug, Parser)]
 #[command(name = "feedsvc", version)]
@@ -19,6 +21,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serves the feed of a data directory until it is told to end.
     Serve(ServeArguments),
+    Import(ImportArguments),
+    Export(ExportArguments),
 }
 
 /// How the feed is served.
@@ -58,7 +62,7 @@ pub(crate) struct ServeArguments {
 }
 
 /// Parses a whole number with a unit: ms, s, m or h.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let unit_ms: u64 = match unit {

@@ -15,6 +15,7 @@ use crate::catalog::SchemaSource;
 use crate::config::{Cli, Command, ServeArguments};
 use crate::service::{Limits, OpenError, Options, ServeError, Service};
 use crate::telemetry;
+use crate::transfer;
 
 /// Why the process cannot do what it was started for; the text is one line that says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +59,8 @@ pub fn run() -> ExitCode {
     telemetry::init();
     let outcome = match cli.command {
         Command::Serve(arguments) => serve(arguments),
+        Command::Import(arguments) => return transfer::import(arguments),
+        Command::Export(arguments) => return transfer::export(arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,9 +1,10 @@
 //! gRPC: the only place that knows tonic.
 //!
 //! `feed` and `sessions` translate calls, `watch` is the stream of a watch, `request` checks what requests have in common, `status`
-//! is the one place where a refusal becomes a status.
+//! is the one place where a refusal becomes a status; `client` is the other side, for the commands that are clients.
 
 mod access;
+pub(crate) mod client;
 mod feed;
 mod maintenance;
 mod request;
