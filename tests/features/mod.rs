@@ -6,6 +6,7 @@
 //! - `requests`, `listeners`: B-1 and B-2, the rules of HTTP and JSON-RPC;
 //! - `sessions`: B-3; `stream`, `resume`: B-4; `subscribe`, `uris`: B-5;
 //! - `records`: B-8 as far as it goes, and the REST surface;
+//! - `transfer`: import and export of tables;
 //! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
 
 mod command_line;
@@ -20,4 +21,5 @@ mod resume;
 mod sessions;
 mod stream;
 mod subscribe;
+mod transfer;
 mod uris;
