@@ -29,14 +29,20 @@ const END_GRACE: Duration = Duration::from_secs(1);
 
 /// Runs `feedsvc export`.
 pub(crate) fn export(arguments: ExportArguments) -> ExitCode {
-    outcome::run(async move |interrupt| {
-        let connection = Connection::open(&arguments.feed)
-            .await
-            .map_err(|error| (error, Told::NotYet))?;
-        let outcome = export_table(&arguments, &connection, &interrupt).await;
-        let closed = connection.close().await.map_err(|error| (error, Told::NotYet));
-        outcome.and(closed)
-    })
+    outcome::run(|interrupt| export_to_end(arguments, interrupt))
+}
+
+/// Does what the command line says, with what is opened for it closed again.
+pub(super) async fn export_to_end(
+    arguments: ExportArguments,
+    interrupt: Interrupt,
+) -> Result<(), (TransferError, Told)> {
+    let connection = Connection::open(&arguments.feed)
+        .await
+        .map_err(|error| (error, Told::NotYet))?;
+    let outcome = export_table(&arguments, &connection, &interrupt).await;
+    let closed = connection.close().await.map_err(|error| (error, Told::NotYet));
+    outcome.and(closed)
 }
 
 async fn export_table(

@@ -29,14 +29,20 @@ use crate::catalog::{CatalogTable, GivenTimes};
 
 /// Runs `feedsvc import`.
 pub(crate) fn import(arguments: ImportArguments) -> ExitCode {
-    outcome::run(async move |interrupt| {
-        let connection = Connection::open(&arguments.feed)
-            .await
-            .map_err(|error| (error, Told::NotYet))?;
-        let outcome = import_file(&arguments, &connection, &interrupt).await;
-        let closed = connection.close().await.map_err(|error| (error, Told::NotYet));
-        outcome.and(closed)
-    })
+    outcome::run(|interrupt| import_to_end(arguments, interrupt))
+}
+
+/// Does what the command line says, with what is opened for it closed again.
+pub(super) async fn import_to_end(
+    arguments: ImportArguments,
+    interrupt: Interrupt,
+) -> Result<(), (TransferError, Told)> {
+    let connection = Connection::open(&arguments.feed)
+        .await
+        .map_err(|error| (error, Told::NotYet))?;
+    let outcome = import_file(&arguments, &connection, &interrupt).await;
+    let closed = connection.close().await.map_err(|error| (error, Told::NotYet));
+    outcome.and(closed)
 }
 
 async fn import_file(

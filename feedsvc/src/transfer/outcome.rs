@@ -3,11 +3,11 @@
 //! 0: everything was done; 1: it failed or was stopped; 2: the command line is wrong; 128 + n: signal n ended it.
 
 use std::future::Future;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::interrupt::Interrupt;
+use super::progress::write_line;
 use super::row::ReadError;
 use super::table::TableFault;
 use crate::api::client::AddressFault;
@@ -94,7 +94,7 @@ impl TransferError {
         match self {
             TransferError::BrokenPipe | TransferError::Interrupted => {}
             error => {
-                let _ = writeln!(std::io::stderr(), "feedsvc: {error}");
+                write_line(&format!("feedsvc: {error}"));
             }
         }
     }

@@ -1,6 +1,8 @@
 //! The progress bar, on a terminal only, and lines that do not get in its way.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
+#[cfg(not(test))]
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -59,10 +61,7 @@ impl Progress {
 
     /// Writes a line to stderr, above the bar.
     pub(super) fn tell(&self, line: &str) {
-        self.bar.suspend(|| {
-            // A stderr that cannot be written has no reader.
-            let _ = writeln!(std::io::stderr(), "feedsvc: {line}");
-        });
+        self.bar.suspend(|| write_line(&format!("feedsvc: {line}")));
     }
 
     /// Takes the bar away and writes the summary, to which time and speed are added.
@@ -72,15 +71,26 @@ impl Progress {
         // Rows and seconds of one command are far below what a double holds exactly.
         #[allow(clippy::cast_precision_loss, reason = "a speed for people to read")]
         let speed = rows as f64 / elapsed.as_secs_f64().max(0.001);
-        let _ = writeln!(
-            std::io::stderr(),
+        write_line(&format!(
             "{summary} in {} ({speed:.0} rows/s){advice}",
             told_duration(elapsed)
-        );
+        ));
     }
 
     /// Takes the bar away without a word.
     pub(super) fn clear(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Writes a line to stderr. One that cannot be written has no reader.
+#[cfg(not(test))]
+pub(super) fn write_line(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Writes a line to where the test harness keeps it for a test that fails.
+#[cfg(test)]
+pub(super) fn write_line(line: &str) {
+    eprintln!("{line}");
 }

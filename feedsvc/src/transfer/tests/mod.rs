@@ -4,6 +4,7 @@
 
 pub(in crate::transfer) mod arbitrary;
 mod lines;
+mod stores;
 
 use std::sync::Arc;
 
