@@ -80,6 +80,9 @@ impl FeedApi {
                 limit: COMMIT_LIMIT_BYTES,
             });
         }
+        if request.keep_times {
+            decide(&principal, Action::KeepTimes, Object::Feed)?;
+        }
         let puts = PutRules {
             skip_equal: request.skip_equal,
             times: if request.keep_times {

@@ -1,6 +1,6 @@
 //! Reads a table page by page, by rising key, and has it written on a thread of its own.
 
-use std::io::{Error, ErrorKind, Write};
+use std::io::{Error, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -16,7 +16,7 @@ use super::format::Format;
 use super::interrupt::Interrupt;
 use super::jsonl;
 use super::outcome::{self, Told, TransferError};
-use super::progress::{Progress, Unit};
+use super::progress::{Data, Progress, Unit};
 use super::table::find_table;
 use super::target::Target;
 use crate::catalog::CatalogTable;
@@ -97,10 +97,15 @@ async fn begin<'a>(
         .await
         .ok()
         .map(|answer| answer.count);
+    let data = if arguments.output.is_none() && std::io::stdout().is_terminal() {
+        Data::OnTerminal
+    } else {
+        Data::Elsewhere
+    };
     let export = Export {
         connection,
         interrupt,
-        progress: Progress::begin(Unit::Records, total),
+        progress: Progress::begin(Unit::Records, total, data),
         table,
         target: target_name,
         records: 0,

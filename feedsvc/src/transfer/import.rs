@@ -22,7 +22,7 @@ use super::format::Format;
 use super::interrupt::Interrupt;
 use super::jsonl;
 use super::outcome::{self, Told, TransferError};
-use super::progress::{Progress, Unit};
+use super::progress::{Data, Progress, Unit};
 use super::row::{FaultPlace, Row, RowFault, attribute_of};
 use super::table::find_table;
 use crate::catalog::{CatalogTable, GivenTimes};
@@ -88,7 +88,7 @@ async fn begin<'a>(
     let import = Import {
         connection,
         interrupt,
-        progress: Progress::begin(Unit::Bytes, total_bytes),
+        progress: Progress::begin(Unit::Bytes, total_bytes, Data::Elsewhere),
         arguments,
         file: file.display().to_string(),
         run: run_name().map_err(TransferError::Runtime)?,
@@ -290,7 +290,12 @@ impl Import<'_> {
                 last,
                 problem,
             },
-            CallFailure::Interrupted => TransferError::Interrupted,
+            CallFailure::Interrupted => {
+                self.progress.tell(&format!(
+                    "ended while lines {first} to {last} of `{file}` were being written; whether these rows are in is not known"
+                ));
+                TransferError::Interrupted
+            }
         }
     }
 

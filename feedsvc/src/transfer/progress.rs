@@ -19,6 +19,13 @@ pub(super) enum Unit {
     Records,
 }
 
+/// Where a command's data go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Data {
+    OnTerminal,
+    Elsewhere,
+}
+
 /// The progress of a command.
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -27,8 +34,10 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Begins, with the number of units that there will be if it is known.
-    pub(super) fn begin(unit: Unit, total: Option<u64>) -> Progress {
-        let target = if std::io::stderr().is_terminal() {
+    ///
+    /// `data` says whether the command's own data go to the terminal too, where a bar would be in their way.
+    pub(super) fn begin(unit: Unit, total: Option<u64>, data: Data) -> Progress {
+        let target = if data == Data::Elsewhere && std::io::stderr().is_terminal() {
             ProgressDrawTarget::stderr()
         } else {
             ProgressDrawTarget::hidden()
