@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use prost::Message;
+
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
@@ -17,6 +19,10 @@ fn main() -> Result<(), Failure> {
         ["."],
     )?;
 
+    // What reflection tells about the contract.
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    std::fs::write(out.join("feed.v1.descriptors"), descriptors.encode_to_vec())?;
+
     // One pass for messages and clients, one for servers only: the server of `Watch` sends entries that were
     // encoded once and are shared by every watch, so its answer is a type of its own with the same wire form.
     tonic_prost_build::configure()
@@ -24,7 +30,7 @@ fn main() -> Result<(), Failure> {
         .bytes(".")
         .compile_fds(descriptors.clone())?;
 
-    let servers = PathBuf::from(std::env::var("OUT_DIR")?).join("servers");
+    let servers = out.join("servers");
     std::fs::create_dir_all(&servers)?;
     tonic_prost_build::configure()
         .build_client(false)

@@ -12,6 +12,7 @@ use crate::lease::Leases;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::ring::Ring;
+use crate::search::CursorSeal;
 use crate::service::Limits;
 use crate::store::reads::Reads;
 
@@ -25,6 +26,8 @@ pub(crate) struct Feed {
     pub(crate) reads: Reads,
     pub(crate) pipeline: Pipeline,
     pub(crate) ring: Arc<Ring>,
+    /// Signs the cursors of searches.
+    pub(crate) cursor_seal: CursorSeal,
     pub(crate) leases: Arc<Leases>,
     pub(crate) catalog: watch::Receiver<Arc<Catalog>>,
     /// Ends all watches.

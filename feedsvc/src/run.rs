@@ -99,6 +99,7 @@ async fn serve_until_signal(arguments: ServeArguments) -> Result<(), RunError> {
             session_idle_timeout: arguments.idle_timeout,
             expiry_grace: arguments.expiry_grace,
             expiry_interval: arguments.expiry_interval,
+            ..Limits::default()
         },
     })
     .await?;

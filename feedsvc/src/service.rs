@@ -19,8 +19,10 @@ use crate::clock::{Clock, SystemClock};
 use crate::commit::{Committer, CommitterParts, Pipeline};
 use crate::expiry;
 use crate::feed::Feed;
+use crate::indexing;
 use crate::lease::Leases;
 use crate::ring::Ring;
+use crate::search::CursorSeal;
 use crate::store::reads::Reads;
 use crate::store::sqlite;
 use crate::store::{Reader, StoreError, StoreOpenError, Writer};
@@ -55,6 +57,8 @@ pub struct Limits {
     pub expiry_grace: Duration,
     /// How often idle sessions are looked for.
     pub expiry_interval: Duration,
+    /// How many records a search or a count may look at (`search.scan_max`).
+    pub search_scan_max: u64,
 }
 
 impl Default for Limits {
@@ -65,6 +69,7 @@ impl Default for Limits {
             session_idle_timeout: Duration::from_secs(30 * 60),
             expiry_grace: Duration::from_secs(5 * 60),
             expiry_interval: Duration::from_secs(30),
+            search_scan_max: 100_000,
         }
     }
 }
@@ -180,7 +185,10 @@ impl Service {
                 Err(refusal) => return Err(unusable(&data, &refusal)),
             }
         }
+        let secrets = store.reader.cursor_secrets();
+        let secrets = secrets.map_err(|error| unusable(&data, &error))?;
         let feed = Feed {
+            cursor_seal: CursorSeal::new(secrets),
             store_id: store.reader.store_id().to_owned(),
             limits,
             reads: Reads::new(store.reader),
@@ -218,6 +226,8 @@ impl Service {
         let stop_watches = feed.shutdown.clone().drop_guard();
         let tasks = TaskTracker::new();
         tasks.spawn(expiry::run(Arc::clone(&feed), clock, feed.shutdown.clone()));
+
+        tasks.spawn(indexing::run(Arc::clone(&feed), feed.shutdown.clone()));
 
         let committer_ended = ended(is_writable.clone());
         let server = api::serve(Arc::clone(&feed), listener, is_writable, shutdown.clone(), &tasks);

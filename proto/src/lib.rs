@@ -27,6 +27,9 @@ pub mod feed {
     }
 }
 
+/// The contract as an encoded `google.protobuf.FileDescriptorSet`, for reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/feed.v1.descriptors"));
+
 mod encoded;
 mod reason;
 

@@ -496,6 +496,13 @@ fn bounded_an_import_takes_no_more_memory_for_more_rows() {
 
 /// Records of every type and shape, by table.
 fn fill(truth: &Truth) {
+    // As large as a record may be; with its key and times it is larger in the store.
+    let largest = format!(
+        r#"{{"name":"largest","description":"{}"}}"#,
+        "x".repeat(1024 * 1024 - 36)
+    );
+    assert_eq!(largest.len(), 1024 * 1024);
+    truth.commit(vec![truth::put("Product", "large", &largest)]);
     truth.commit(vec![
         truth::put(
             "Product",

@@ -9,17 +9,19 @@ use proto::feed::v1::record_operation::Action as ActionMessage;
 use proto::feed::v1::server::feed_server::Feed as FeedService;
 use proto::feed::v1::{
     Attribute, CommitRequest, CommitResponse, CountRequest, CountResponse, GetCatalogRequest,
-    GetCatalogResponse, GetRequest, GetResponse, LatestForRequest, LatestForResponse, ReadLogRequest,
-    ReadLogResponse, Record, RecordOperation as OperationMessage, Table, WatchRequest,
+    GetCatalogResponse, GetManyRequest, GetManyResponse, GetRequest, GetResponse, LatestForRequest,
+    LatestForResponse, ReadLogRequest, ReadLogResponse, RecordOperation as OperationMessage, SearchRequest,
+    SearchResponse, Table, WatchRequest,
 };
 use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
 use super::request::{admit, check_key, find_targets, invalid};
+use super::search;
 use super::status::status;
 use super::watch::WatchStream;
 use crate::access::{Action, Object, decide};
-use crate::catalog::{CatalogTable, GivenTimes, TableId, TableName, check_record};
+use crate::catalog::{CatalogTable, GivenTimes, TableName, check_record, parse_object};
 use crate::commit::{Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey};
 use crate::entry::{checked_traceparent, decode_with_values};
 use crate::feed::Feed;
@@ -40,6 +42,8 @@ const PAGE_ENTRIES_MAX: u32 = 10_000;
 const PAGE_ENTRIES_DEFAULT: u32 = 1_000;
 /// How large a page of the log becomes.
 const PAGE_LIMIT_BYTES: usize = 1024 * 1024;
+/// How much the service itself adds to a record at most, about: a key of escaped characters, and times.
+const FILLED_IN_BYTES: usize = 16 * 1024;
 /// From here on the check of records leaves the runtime: about half a millisecond of work.
 const LONG_CHECK_BYTES: usize = 64 * 1024;
 
@@ -113,54 +117,6 @@ impl FeedApi {
             puts,
         };
         self.feed.pipeline.commit_records(commit).await
-    }
-
-    async fn get(&self, request: GetRequest) -> Result<GetResponse, Refusal> {
-        let name = TableName::new(request.database, request.table);
-        admit(
-            &self.feed,
-            &request.feed,
-            request.principal,
-            Action::Read,
-            Object::Table(&name),
-        )?;
-        check_key(&request.key)?;
-        let table = self.readable_table(&name)?;
-        let key = request.key.clone();
-        let found = self
-            .feed
-            .reads
-            .run(move |reader| reader.find_record(table, &key))
-            .await?;
-        Ok(GetResponse {
-            record: found.value.map(|record| Record {
-                key: request.key,
-                revision: record.revision.0,
-                value: record.value,
-            }),
-            revision: found.revision.0,
-        })
-    }
-
-    async fn count(&self, request: CountRequest) -> Result<CountResponse, Refusal> {
-        let name = TableName::new(request.database, request.table);
-        admit(
-            &self.feed,
-            &request.feed,
-            request.principal,
-            Action::Read,
-            Object::Table(&name),
-        )?;
-        let table = self.readable_table(&name)?;
-        let count = self
-            .feed
-            .reads
-            .run(move |reader| reader.count_records(table))
-            .await?;
-        Ok(CountResponse {
-            count: count.value,
-            revision: count.revision.0,
-        })
     }
 
     async fn get_catalog(&self, request: GetCatalogRequest) -> Result<GetCatalogResponse, Refusal> {
@@ -263,17 +219,6 @@ impl FeedApi {
             until_revision: latest.revision.0,
         })
     }
-
-    /// Returns the number of a table of the catalogue, or of one of the service's own.
-    fn readable_table(&self, name: &TableName) -> Result<TableId, Refusal> {
-        let own = (*name == TableName::system_table())
-            .then(|| self.feed.catalog().find_id(name))
-            .flatten();
-        match own {
-            Some(id) => Ok(id),
-            None => Ok(self.feed.get_table(name)?.id),
-        }
-    }
 }
 
 fn until(revision: u64) -> Option<Revision> {
@@ -339,7 +284,7 @@ fn check_operation(
     let action = match operation.action {
         Some(ActionMessage::Put(put)) => check_put(feed, table, &operation.key, put.value, times)?,
         Some(ActionMessage::Delete(_)) => RecordAction::Delete,
-        Some(ActionMessage::Patch(_)) => return Err(invalid("operations.patch", "it is not served yet")),
+        Some(ActionMessage::Patch(patch)) => check_patch(feed, &table, &patch.value)?,
         None => return Err(invalid("operations.action", "it is missing")),
     };
     Ok(RecordOperation {
@@ -357,14 +302,35 @@ fn check_put(
     value: Bytes,
     times: GivenTimes,
 ) -> Result<RecordAction, Refusal> {
+    let limit = feed.limits.record_bytes;
+    let too_large = || Refusal::TooLarge {
+        what: "the record",
+        limit,
+    };
+    if value.len() > limit.saturating_add(FILLED_IN_BYTES) {
+        return Err(too_large());
+    }
+    let record = check_record(&table, key, &value, times)?;
+    // What the service filled in does not count, so that a record that was read can be put again.
+    if value.len() > limit && record.written_bytes(&table) > limit {
+        return Err(too_large());
+    }
+    Ok(RecordAction::Put { value, table, record })
+}
+
+/// A patch alone says only whether it is an object; the rest is checked on the record that it meets.
+fn check_patch(feed: &Feed, table: &CatalogTable, value: &[u8]) -> Result<RecordAction, Refusal> {
     if value.len() > feed.limits.record_bytes {
         return Err(Refusal::TooLarge {
-            what: "the record",
+            what: "the patch",
             limit: feed.limits.record_bytes,
         });
     }
-    let record = check_record(&table, key, &value, times)?;
-    Ok(RecordAction::Put { value, table, record })
+    Ok(RecordAction::Patch {
+        patch: parse_object(table, value)?,
+        size_bytes: value.len(),
+        record_limit_bytes: feed.limits.record_bytes,
+    })
 }
 
 fn table_message(table: &CatalogTable) -> Table {
@@ -376,7 +342,7 @@ fn table_message(table: &CatalogTable) -> Table {
         primary_key: attribute.primary_key,
         created_time: attribute.created_time,
         updated_time: attribute.updated_time,
-        indexed: false,
+        indexed: attribute.indexed,
     });
     Table {
         database: definition.database.clone(),
@@ -400,28 +366,28 @@ impl FeedService for FeedApi {
     }
 
     async fn get(&self, request: Request<GetRequest>) -> Result<Response<GetResponse>, Status> {
-        FeedApi::get(self, request.into_inner())
+        search::get(&self.feed, request.into_inner())
             .await
             .map(Response::new)
             .map_err(status)
     }
 
-    async fn get_many(
-        &self,
-        _request: Request<proto::feed::v1::GetManyRequest>,
-    ) -> Result<Response<proto::feed::v1::GetManyResponse>, Status> {
-        Err(Status::unimplemented("not served yet"))
+    async fn get_many(&self, request: Request<GetManyRequest>) -> Result<Response<GetManyResponse>, Status> {
+        search::get_many(&self.feed, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
-    async fn search(
-        &self,
-        _request: Request<proto::feed::v1::SearchRequest>,
-    ) -> Result<Response<proto::feed::v1::SearchResponse>, Status> {
-        Err(Status::unimplemented("not served yet"))
+    async fn search(&self, request: Request<SearchRequest>) -> Result<Response<SearchResponse>, Status> {
+        search::search(&self.feed, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn count(&self, request: Request<CountRequest>) -> Result<Response<CountResponse>, Status> {
-        FeedApi::count(self, request.into_inner())
+        search::count(&self.feed, request.into_inner())
             .await
             .map(Response::new)
             .map_err(status)

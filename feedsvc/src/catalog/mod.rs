@@ -10,12 +10,16 @@ mod record;
 mod scalar;
 mod sdl;
 mod source;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub(crate) use model::{
     Attribute, AttributeType, Catalog, CatalogTable, Shape, TableDefinition, TableId, TableName,
 };
 pub use problem::SchemaError;
-pub(crate) use record::{GivenTimes, RecordFault, ValidRecord, check_record};
+pub(crate) use record::{
+    GivenTimes, RecordFault, ValidRecord, check_object, check_record, merge_patch, parse_object,
+};
 pub(crate) use scalar::Scalar;
 #[cfg(test)]
 pub(crate) use sdl::parse_documents;

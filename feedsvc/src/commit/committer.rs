@@ -14,12 +14,14 @@ use crate::clock::Clock;
 use crate::lease::Leases;
 use crate::refusal::Refusal;
 use crate::ring::Ring;
-use crate::store::{FeedHead, StoreError, Writer};
+use crate::store::{FeedHead, IndexWork, StoreError, Writer};
 
 /// How many proposals share a transaction at most.
 const GROUP_PROPOSALS_MAX: usize = 256;
 /// How much a transaction writes at most before it takes no further proposal, so that none waits long for its fsync.
 const GROUP_LIMIT_BYTES: usize = 4 * 1024 * 1024;
+/// How many entries one step adds to an index or removes from it: some milliseconds, for which commits wait.
+const INDEX_STEP_ENTRIES: usize = 500;
 
 /// What the committer works with and makes visible to others.
 pub(crate) struct CommitterParts {
@@ -184,8 +186,17 @@ fn run(
         }
         Proposal::Touch(ids, reply) => answer_with(reply, touch(draft, &ids, now_ms)),
         Proposal::Tables(definitions, reply) => answer_with(reply, tables::run(draft, &definitions, now_ms)),
+        Proposal::Indexes(reply) => answer_with(reply, work_on_indexes(draft)),
         Proposal::Stop => Ok(Box::new(|_| {})),
     }
+}
+
+fn work_on_indexes(draft: &mut Draft<'_>) -> Result<IndexWork, NotApplied> {
+    let work = draft.transaction.work_on_indexes(INDEX_STEP_ENTRIES)?;
+    if work == IndexWork::Left {
+        draft.mark_dirty();
+    }
+    Ok(work)
 }
 
 fn touch(draft: &mut Draft<'_>, ids: &[String], now_ms: i64) -> Result<(), NotApplied> {
@@ -233,6 +244,7 @@ fn lost(proposal: Proposal) -> Answer {
         Proposal::Session(_, reply) => unavailable(reply),
         Proposal::Touch(_, reply) => unavailable(reply),
         Proposal::Tables(_, reply) => unavailable(reply),
+        Proposal::Indexes(reply) => unavailable(reply),
         Proposal::Stop => Box::new(|_| {}),
     }
 }

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::catalog::{TableId, TableName};
 use crate::session::{SessionRecord, Subscription};
-use crate::store::{FeedHead, KeptAnswer, NewEntry, StoreError, StoredRecord, Transaction, Writer};
+use crate::store::{
+    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, NewEntry, StoreError, StoredRecord,
+    Transaction, Writer,
+};
 
 /// A writer whose commits fail while a switch is on, before or after they were made durable.
 pub(super) struct FailingWriter {
@@ -61,6 +64,18 @@ impl Transaction for FailingTransaction<'_> {
     }
     fn append(&mut self, entry: &NewEntry<'_>) -> Result<(), StoreError> {
         self.inner.append(entry)
+    }
+    fn read_indexes(&self, table: TableId) -> Result<Vec<AttributeIndex>, StoreError> {
+        self.inner.read_indexes(table)
+    }
+    fn create_index(&mut self, table: TableId, attribute: &str) -> Result<(), StoreError> {
+        self.inner.create_index(table, attribute)
+    }
+    fn retire_index(&mut self, index: IndexId) -> Result<(), StoreError> {
+        self.inner.retire_index(index)
+    }
+    fn work_on_indexes(&mut self, limit: usize) -> Result<IndexWork, StoreError> {
+        self.inner.work_on_indexes(limit)
     }
     fn find_answer(&self, principal: &str, key: &str) -> Result<Option<KeptAnswer>, StoreError> {
         self.inner.find_answer(principal, key)

@@ -10,6 +10,8 @@ mod committer;
 mod draft;
 #[cfg(test)]
 mod failing;
+#[cfg(test)]
+mod patch_tests;
 mod pipeline;
 mod proposal;
 mod records;

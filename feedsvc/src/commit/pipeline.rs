@@ -6,6 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::proposal::{Proposal, RecordCommit, Reply, SessionAnswer, SessionProposal};
 use crate::catalog::TableDefinition;
 use crate::refusal::Refusal;
+use crate::store::IndexWork;
 
 /// How many proposals wait at most; beyond it a caller waits for room, with its own deadline.
 const QUEUE_LIMIT: usize = 1_024;
@@ -46,6 +47,11 @@ impl Pipeline {
     /// Makes the catalogue what `definitions` say; returns how many tables changed.
     pub(crate) async fn set_tables(&self, definitions: Vec<TableDefinition>) -> Result<usize, Refusal> {
         self.propose(|reply| Proposal::Tables(definitions, reply)).await
+    }
+
+    /// Builds or removes a part of an index; returns whether something may be left to do.
+    pub(crate) async fn work_on_indexes(&self) -> Result<IndexWork, Refusal> {
+        self.propose(Proposal::Indexes).await
     }
 
     /// Tells the committer to end after what was proposed before; all later proposals are refused.

@@ -6,10 +6,12 @@ use bytes::Bytes;
 use proto::feed::v1::CommitResponse;
 use tokio::sync::oneshot;
 
+use crate::catalog::json::JsonObject;
 use crate::catalog::{CatalogTable, GivenTimes, TableDefinition, TableName, ValidRecord};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::session::{SessionCommand, SessionState};
+use crate::store::IndexWork;
 
 /// Where the outcome of a proposal goes, once it is durable.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -22,6 +24,8 @@ pub(super) enum Proposal {
     Touch(Vec<String>, Reply<()>),
     /// The tables that there are to be; answered with the number of changes.
     Tables(Vec<TableDefinition>, Reply<usize>),
+    /// One step of building or removing indexes.
+    Indexes(Reply<IndexWork>),
     /// End after what was proposed before.
     Stop,
 }
@@ -35,7 +39,7 @@ impl Proposal {
         let texts = match self {
             Proposal::Records(commit, _) => commit.operations.iter().map(RecordOperation::size_bytes).sum(),
             Proposal::Touch(ids, _) => ids.iter().map(String::len).sum(),
-            Proposal::Session(..) | Proposal::Tables(..) | Proposal::Stop => 0,
+            Proposal::Session(..) | Proposal::Tables(..) | Proposal::Indexes(_) | Proposal::Stop => 0,
         };
         texts + PROPOSAL_OVERHEAD_BYTES
     }
@@ -81,6 +85,7 @@ impl RecordOperation {
     fn size_bytes(&self) -> usize {
         let value = match &self.action {
             RecordAction::Put { value, .. } => value.len(),
+            RecordAction::Patch { size_bytes, .. } => *size_bytes,
             RecordAction::Delete => 0,
         };
         self.key.len() + value + PROPOSAL_OVERHEAD_BYTES
@@ -105,6 +110,14 @@ pub(crate) enum RecordAction {
         table: Arc<CatalogTable>,
         /// `value`, checked against `table`.
         record: ValidRecord,
+    },
+    /// A JSON Merge Patch, which can be checked only against the record that it meets.
+    Patch {
+        patch: JsonObject,
+        /// How long it was when it was sent.
+        size_bytes: usize,
+        /// How large the patched record may be.
+        record_limit_bytes: usize,
     },
     Delete,
 }

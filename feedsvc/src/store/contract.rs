@@ -4,9 +4,11 @@ use super::error::StoreError;
 use super::values::{
     Bounds, FeedHead, KeptAnswer, KeyedRecord, LogPage, LogQuery, NewEntry, Snapshot, StoredRecord, Target,
 };
+use super::view::{AttributeIndex, IndexId, IndexWork, RecordView};
 use crate::catalog::{TableId, TableName};
 use crate::chain::ChainHash;
 use crate::revision::Revision;
+use crate::search::CursorSecret;
 use crate::session::{SessionRecord, SessionState, Subscription};
 
 /// The reading half of a store; many threads may call it at once.
@@ -27,6 +29,10 @@ pub(crate) trait Reader: Send + Sync + 'static {
     fn find_record(&self, table: TableId, key: &str) -> Result<Snapshot<Option<StoredRecord>>, StoreError>;
 
     /// Counts a table's records.
+    #[allow(
+        dead_code,
+        reason = "searches count on a view; the status of the service will tell it"
+    )]
     fn count_records(&self, table: TableId) -> Result<Snapshot<u64>, StoreError>;
 
     /// Returns up to `limit` records with higher keys than `after_key`, by rising key.
@@ -36,6 +42,13 @@ pub(crate) trait Reader: Send + Sync + 'static {
         after_key: &str,
         limit: usize,
     ) -> Result<Vec<KeyedRecord>, StoreError>;
+
+    /// Shows the records as they are at one moment, for as long as `read` runs.
+    fn view(&self, read: &mut dyn FnMut(&dyn RecordView) -> Result<(), StoreError>)
+    -> Result<(), StoreError>;
+
+    /// Returns the secrets that sign cursors, by rising number.
+    fn cursor_secrets(&self) -> Result<Vec<CursorSecret>, StoreError>;
 
     /// Reads a page of the log; `Compacted` and `BeyondHead` if it cannot begin where it was asked to.
     fn read_log(&self, query: &LogQuery) -> Result<LogPage, StoreError>;
@@ -89,6 +102,16 @@ pub(crate) trait Transaction {
     /// Makes room for a table that the store never had.
     fn create_table(&mut self, name: &TableName) -> Result<TableId, StoreError>;
     fn append(&mut self, entry: &NewEntry<'_>) -> Result<(), StoreError>;
+
+    /// Returns a table's indexes, ready or being built.
+    fn read_indexes(&self, table: TableId) -> Result<Vec<AttributeIndex>, StoreError>;
+    /// Makes an index of an attribute, which has none. It is ready at once if the table has no records; else
+    /// `work_on_indexes` builds it.
+    fn create_index(&mut self, table: TableId, attribute: &str) -> Result<(), StoreError>;
+    /// Takes an index out of use; `work_on_indexes` removes its entries.
+    fn retire_index(&mut self, index: IndexId) -> Result<(), StoreError>;
+    /// Builds or removes a part of one index, at most `limit` entries; returns whether there was one to work on.
+    fn work_on_indexes(&mut self, limit: usize) -> Result<IndexWork, StoreError>;
 
     fn find_answer(&self, principal: &str, key: &str) -> Result<Option<KeptAnswer>, StoreError>;
     /// Keeps an answer in the place of an earlier one, and drops some that were made before `expired_ms`.

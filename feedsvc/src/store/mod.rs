@@ -10,7 +10,9 @@
 //! - *once*: an answer that was kept under a request key is found again for as long as it is kept;
 //! - *current*: a read reflects at least the last transaction that was committed when it began; what it returns and the
 //!   revision that it returns it with belong to the same moment;
-//! - *short*: no read transaction outlives the call that began it.
+//! - *short*: no read transaction outlives the call that began it;
+//! - *indexed*: an index that is ready has exactly one entry for every record of its table, with the sort key of the
+//!   attribute as the record has it.
 //!
 //! There is one writer, on a thread of its own; readers are many. All calls block and belong off the async runtime.
 
@@ -21,11 +23,17 @@ pub(crate) mod sqlite;
 #[cfg(test)]
 mod suite;
 mod values;
+mod view;
 
 pub(crate) use contract::{Reader, Transaction, Writer};
 pub(crate) use error::StoreError;
 pub use error::StoreOpenError;
+pub(crate) use reads::Interrupt;
 pub(crate) use values::{
     Bounds, FeedHead, KeptAnswer, KeyedRecord, LogEntry, LogPage, LogQuery, NewEntry, Snapshot, StoredRecord,
     Subject, Target,
+};
+pub(crate) use view::{
+    AttributeIndex, ByteRange, Direction, IndexId, IndexState, IndexWalk, IndexWork, RecordRow, RecordView,
+    VisitRecord,
 };

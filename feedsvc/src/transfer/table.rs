@@ -82,6 +82,7 @@ fn read_attribute(attribute: &AttributeMessage, attribute_type: AttributeType) -
         primary_key: attribute.primary_key,
         created_time: attribute.created_time,
         updated_time: attribute.updated_time,
+        indexed: attribute.indexed,
     }
 }
 

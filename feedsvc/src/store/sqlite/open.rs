@@ -57,7 +57,8 @@ pub(crate) fn open(directory: &Path) -> Result<OpenedStore, StoreOpenError> {
     };
     let store_id = new_store_id().map_err(in_directory)?;
     let mut connection = connect_for_writing(&file).map_err(|error| refused(error.to_string()))?;
-    migrate(&mut connection, &store_id).map_err(|error| match error {
+    let cursor_secret: [u8; 32] = random().map_err(in_directory)?;
+    migrate(&mut connection, &store_id, &cursor_secret).map_err(|error| match error {
         MigrationError::Newer { found, supported } => StoreOpenError::Newer {
             file: file.clone(),
             found,
@@ -101,9 +102,14 @@ fn probe(directory: &Path) -> Result<(), Error> {
 
 /// Returns 128 random bits as hex digits.
 fn new_store_id() -> Result<String, Error> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| Error::other(error.to_string()))?;
+    let bytes: [u8; 16] = random()?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn random<const LENGTH: usize>() -> Result<[u8; LENGTH], Error> {
+    let mut bytes = [0; LENGTH];
+    getrandom::fill(&mut bytes).map_err(|error| Error::other(error.to_string()))?;
+    Ok(bytes)
 }
 
 fn connect_for_writing(file: &Path) -> Result<Connection, rusqlite::Error> {

@@ -7,13 +7,16 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::open::connect_for_reading;
-use super::rows::{self, SESSION_COLUMNS};
+use super::rows::{self, SESSION_COLUMNS, sql_limit};
+use super::view::SqliteView;
 use crate::catalog::{TableId, TableName};
 use crate::chain::ChainHash;
 use crate::revision::Revision;
+use crate::search::CursorSecret;
 use crate::session::{SessionRecord, SessionState};
 use crate::store::{
-    Bounds, KeyedRecord, LogEntry, LogPage, LogQuery, Reader, Snapshot, StoreError, StoredRecord, Target,
+    Bounds, KeyedRecord, LogEntry, LogPage, LogQuery, Reader, RecordView, Snapshot, StoreError, StoredRecord,
+    Target,
 };
 
 /// Connections that are not in use; as many as reads ever ran at once.
@@ -159,6 +162,32 @@ impl Reader for SqliteReader {
         })
     }
 
+    fn view(
+        &self,
+        read: &mut dyn FnMut(&dyn RecordView) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.read(|connection, bounds| {
+            read(&SqliteView {
+                connection,
+                head: bounds.head,
+            })
+        })
+    }
+
+    fn cursor_secrets(&self) -> Result<Vec<CursorSecret>, StoreError> {
+        self.read(|connection, _| {
+            let mut statement =
+                connection.prepare_cached("SELECT id, secret FROM cursor_secret ORDER BY id")?;
+            let secrets = statement.query_map([], |row| {
+                Ok(CursorSecret {
+                    id: row.get(0)?,
+                    secret: row.get(1)?,
+                })
+            })?;
+            Ok(secrets.collect::<Result<_, _>>()?)
+        })
+    }
+
     fn read_log(&self, query: &LogQuery) -> Result<LogPage, StoreError> {
         self.read(|connection, bounds| {
             check_cursor(query.after, bounds)?;
@@ -240,10 +269,6 @@ fn check_cursor(after: Revision, bounds: Bounds) -> Result<(), StoreError> {
         });
     }
     Ok(())
-}
-
-fn sql_limit(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 /// Collects entries until the page is full.

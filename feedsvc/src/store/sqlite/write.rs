@@ -1,14 +1,20 @@
 //! The writing half.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::rc::Rc;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
+use super::indexes;
 use super::rows::{self, JsonText, SESSION_COLUMNS};
 use crate::catalog::{TableId, TableName};
 use crate::session::{SessionRecord, Subscription};
-use crate::store::{FeedHead, KeptAnswer, NewEntry, StoreError, StoredRecord, Subject, Transaction, Writer};
+use crate::store::{
+    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, NewEntry, StoreError, StoredRecord, Subject,
+    Transaction, Writer,
+};
 
 /// How many expired request keys one transaction drops at most, so that none gets long.
 const EXPIRED_KEYS_PER_TRANSACTION: i64 = 100;
@@ -51,6 +57,7 @@ impl Writer for SqliteWriter {
         Ok(Box::new(SqliteTransaction {
             transaction,
             count_changes: BTreeMap::new(),
+            indexes: RefCell::default(),
         }))
     }
 }
@@ -59,6 +66,40 @@ struct SqliteTransaction<'a> {
     transaction: rusqlite::Transaction<'a>,
     /// How many records each table has gained or lost; written once, at the commit.
     count_changes: BTreeMap<TableId, i64>,
+    /// The indexes of the tables that the transaction has written to.
+    indexes: RefCell<HashMap<TableId, Rc<[AttributeIndex]>>>,
+}
+
+impl SqliteTransaction<'_> {
+    fn indexes_of(&self, table: TableId) -> Result<Rc<[AttributeIndex]>, StoreError> {
+        if let Some(known) = self.indexes.borrow().get(&table) {
+            return Ok(Rc::clone(known));
+        }
+        let read: Rc<[AttributeIndex]> = indexes::read_indexes(&self.transaction, table)?.into();
+        self.indexes.borrow_mut().insert(table, Rc::clone(&read));
+        Ok(read)
+    }
+
+    /// Brings the indexes of a table to what a record will be.
+    fn update_indexes(
+        &self,
+        table: TableId,
+        key: &str,
+        existed: bool,
+        after: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        let indexes = self.indexes_of(table)?;
+        if indexes.is_empty() {
+            return Ok(());
+        }
+        let before = if existed {
+            self.find_record(table, key)?
+        } else {
+            None
+        };
+        let before = before.as_ref().map(|record| record.value.as_ref());
+        indexes::replace_entries(&self.transaction, &indexes, key, before, after)
+    }
 }
 
 impl Transaction for SqliteTransaction<'_> {
@@ -77,6 +118,7 @@ impl Transaction for SqliteTransaction<'_> {
         record: &StoredRecord,
         existed: bool,
     ) -> Result<(), StoreError> {
+        self.update_indexes(table, key, existed, Some(&record.value))?;
         let sql = if existed {
             format!(
                 "UPDATE record_{} SET revision = ?2, value = ?3 WHERE key = ?1",
@@ -95,6 +137,7 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn remove_record(&mut self, table: TableId, key: &str) -> Result<(), StoreError> {
+        self.update_indexes(table, key, true, None)?;
         let sql = format!("DELETE FROM record_{} WHERE key = ?1", table.0);
         self.transaction.prepare_cached(&sql)?.execute([key])?;
         *self.count_changes.entry(table).or_default() -= 1;
@@ -135,6 +178,25 @@ impl Transaction for SqliteTransaction<'_> {
             entry.hash.as_bytes(),
         ))?;
         Ok(())
+    }
+
+    fn read_indexes(&self, table: TableId) -> Result<Vec<AttributeIndex>, StoreError> {
+        indexes::read_indexes(&self.transaction, table)
+    }
+
+    fn create_index(&mut self, table: TableId, attribute: &str) -> Result<(), StoreError> {
+        self.indexes.borrow_mut().clear();
+        indexes::create(&self.transaction, table, attribute)
+    }
+
+    fn retire_index(&mut self, index: IndexId) -> Result<(), StoreError> {
+        self.indexes.borrow_mut().clear();
+        indexes::retire(&self.transaction, index)
+    }
+
+    fn work_on_indexes(&mut self, limit: usize) -> Result<IndexWork, StoreError> {
+        self.indexes.borrow_mut().clear();
+        indexes::work(&self.transaction, limit)
     }
 
     fn find_answer(&self, principal: &str, key: &str) -> Result<Option<KeptAnswer>, StoreError> {
