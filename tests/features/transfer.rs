@@ -499,7 +499,7 @@ fn fill(truth: &Truth) {
     // As large as a record may be; with its key and times it is larger in the store.
     let largest = format!(
         r#"{{"name":"largest","description":"{}"}}"#,
-        "x".repeat(1024 * 1024 - 36)
+        "x".repeat(1024 * 1024 - 35)
     );
     assert_eq!(largest.len(), 1024 * 1024);
     truth.commit(vec![truth::put("Product", "large", &largest)]);
