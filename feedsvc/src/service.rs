@@ -282,8 +282,15 @@ impl Service {
         close(&self.feed, self.committer).await.unwrap();
     }
 
+    /// Ends the service without having served; returns when everything is written and the data directory is free.
+    ///
+    /// # Errors
+    /// The committer failed; what was acknowledged is durable.
+    pub(crate) async fn end(self) -> Result<(), ServeError> {
+        close(&self.feed, self.committer).await
+    }
+
     /// Returns what the calls work with.
-    #[cfg(test)]
     pub(crate) fn feed(&self) -> Arc<Feed> {
         Arc::clone(&self.feed)
     }

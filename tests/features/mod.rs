@@ -11,6 +11,7 @@
 //! - `records`: B-8 as far as it goes, and the REST surface;
 //! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6; `modern_clients`: clients of others;
 //! - `retention`: a log that was trimmed; `backup`: backups, and what holds after a restore;
+//! - `transfer`: import and export of tables;
 //! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
 
 mod backup;
@@ -36,4 +37,5 @@ mod slow;
 mod small_methods;
 mod stream;
 mod subscribe;
+mod transfer;
 mod uris;

@@ -1,10 +1,11 @@
 //! gRPC: the only place that knows tonic.
 //!
 //! `feed`, `log`, `sessions`, `access` and `maintenance` translate calls, `search` those that read records, `watch` is the stream of a
-//! watch, `request` checks what requests have in common, `operator` is the client of an operator's commands, `status`
-//! is the one place where a refusal becomes a status.
+//! watch, `request` checks what requests have in common, `status` is the one place where a refusal becomes a status. `operator`
+//! and `client` are the other side, for the commands that are clients.
 
 mod access;
+pub(crate) mod client;
 mod feed;
 mod keys;
 mod log;

@@ -26,7 +26,17 @@ impl std::fmt::Display for Place<'_> {
     }
 }
 
-/// A record that fits its table, without the attributes that the service fills in.
+/// What becomes of times in a record that are the service's to fill in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum GivenTimes {
+    /// They are left out, whatever the writer put there.
+    #[default]
+    Replaced,
+    /// They are checked and kept; what is null or absent is filled in all the same.
+    Kept,
+}
+
+/// A record that fits its table; of the attributes that the service fills in it has those which are to be kept.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ValidRecord(JsonObject);
 
@@ -61,17 +71,37 @@ impl ValidRecord {
         };
         let mut record = self.0.clone();
         for attribute in stamped {
+            if record.contains_key(&attribute.name) {
+                continue;
+            }
             let kept = before.get(&attribute.name).filter(|_| attribute.created_time);
             let value = kept.cloned().unwrap_or_else(|| Json::String(now.to_owned()));
             record.insert(attribute.name.clone(), value);
         }
         object_to_text(&record)
     }
+
+    /// Whether the record stands in the store already, as `before`; times that the service would fill in do not count.
+    pub(crate) fn is_stored_as(&self, table: &CatalogTable, before: &[u8]) -> bool {
+        let Ok(Json::Object(stored)) = Json::parse(before) else {
+            return false;
+        };
+        let mut record = self.0.clone();
+        for attribute in &table.definition.attributes {
+            if attribute.is_stamped() && !record.contains_key(&attribute.name) {
+                let Some(time) = stored.get(&attribute.name) else {
+                    return false;
+                };
+                record.insert(attribute.name.clone(), time.clone());
+            }
+        }
+        object_to_text(&record).as_bytes() == before
+    }
 }
 
 /// Checks a record that is to be written under a key, and completes it with its primary key.
 ///
-/// Attributes that the service fills in are left out, whatever the writer put there.
+/// `times` says what becomes of attributes that the service fills in.
 ///
 /// # Errors
 /// The value is no JSON object, or the key or an attribute does not fit the table.
@@ -79,8 +109,9 @@ pub(crate) fn check_record(
     table: &CatalogTable,
     key: &str,
     value: &[u8],
+    times: GivenTimes,
 ) -> Result<ValidRecord, RecordFault> {
-    check_object(table, key, parse_object(table, value)?)
+    check_object(table, key, parse_object(table, value)?, times)
 }
 
 /// Parses what is to be a record, or a patch of one.
@@ -128,6 +159,7 @@ pub(crate) fn check_object(
     table: &CatalogTable,
     key: &str,
     object: JsonObject,
+    times: GivenTimes,
 ) -> Result<ValidRecord, RecordFault> {
     let fault = |attribute: &str, found: String, allowed: String| RecordFault {
         table: table.name.clone(),
@@ -157,7 +189,11 @@ pub(crate) fn check_object(
     }
     for (name, value) in object {
         match table.definition.find_attribute(&name) {
-            Some(attribute) if attribute.is_stamped() => continue,
+            Some(attribute)
+                if attribute.is_stamped() && (times == GivenTimes::Replaced || value == Json::Null) =>
+            {
+                continue;
+            }
             Some(attribute) if attribute.primary_key => {
                 let is_key = match &value {
                     Json::String(text) | Json::Number(text) => text == key && key_scalar.takes(&value),
@@ -235,7 +271,7 @@ fn check_value(attribute_type: &AttributeType, place: &str, value: &Json) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::{check_record, merge_patch};
+    use super::{GivenTimes, check_record, merge_patch};
     use crate::catalog::json::{Json, object_to_text};
     use crate::catalog::model::CatalogTable;
     use std::sync::Arc;
@@ -259,7 +295,7 @@ mod tests {
 
     fn check(table_name: &str, key: &str, value: &str, expected: &str) {
         let table = table(table_name);
-        let outcome = match check_record(&table, key, value.as_bytes()) {
+        let outcome = match check_record(&table, key, value.as_bytes(), GivenTimes::Replaced) {
             Ok(record) => record.stamped(&table, None, "NOW"),
             Err(fault) => fault.to_string().replace("invalid record of table ", ""),
         };
@@ -291,12 +327,62 @@ mod tests {
     #[test]
     fn the_creation_time_survives_updates() {
         let table = table("Product");
-        let record = check_record(&table, "1", br#"{"name":"x"}"#).unwrap();
+        let record = check_record(&table, "1", br#"{"name":"x"}"#, GivenTimes::Replaced).unwrap();
         let before = br#"{"id":"1","name":"y","made":"THEN","changed":"THEN"}"#;
         assert_eq!(
             record.stamped(&table, Some(before), "NOW"),
             r#"{"id":"1","name":"x","made":"THEN","changed":"NOW"}"#
         );
+    }
+
+    #[test]
+    fn given_times_are_kept_only_where_they_are_to_be() {
+        let table = table("Product");
+        let kept = |value: &str| {
+            let record = check_record(&table, "1", value.as_bytes(), GivenTimes::Kept);
+            match record {
+                Ok(record) => record.stamped(&table, Some(br#"{"made":"THEN"}"#), "NOW"),
+                Err(fault) => fault.to_string(),
+            }
+        };
+        assert_eq!(
+            kept(r#"{"made":"2000-01-01","id":"1","name":"x","changed":2}"#),
+            r#"{"made":"2000-01-01","id":"1","name":"x","changed":2}"#
+        );
+        assert_eq!(
+            kept(r#"{"id":"1","name":"x","changed":null}"#),
+            r#"{"id":"1","name":"x","made":"THEN","changed":"NOW"}"#
+        );
+        assert!(kept(r#"{"name":"x","made":"yesterday"}"#).contains("attribute `made`"));
+    }
+
+    #[test]
+    fn a_record_is_stored_already_whatever_the_times_that_the_service_fills_in() {
+        let table = table("Product");
+        for (value, times, expected) in [
+            (r#"{"id":"1","name":"x"}"#, GivenTimes::Replaced, true),
+            (r#"{"id":"1","name":"y"}"#, GivenTimes::Replaced, false),
+            (r#"{"name":"x","id":"1"}"#, GivenTimes::Replaced, false),
+            (
+                r#"{"id":"1","name":"x","made":"2001-01-01"}"#,
+                GivenTimes::Replaced,
+                true,
+            ),
+            (
+                r#"{"id":"1","name":"x","made":"2001-01-01"}"#,
+                GivenTimes::Kept,
+                false,
+            ),
+            (
+                r#"{"id":"1","name":"x","made":"THEN"}"#,
+                GivenTimes::Replaced,
+                true,
+            ),
+        ] {
+            let record = check_record(&table, "1", value.as_bytes(), times).unwrap();
+            let before = br#"{"id":"1","name":"x","made":"2000-01-01","changed":"THEN"}"#;
+            assert_eq!(record.is_stored_as(&table, before), expected, "{value}");
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ mod trim;
 pub(crate) use committer::{Committer, CommitterParts, Writability};
 pub(crate) use pipeline::Pipeline;
 pub(crate) use proposal::{
-    Condition, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer, SessionProposal,
-    TrimStep,
+    Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer,
+    SessionProposal, TrimStep,
 };
 pub(crate) use records::REQUEST_KEY_LIFETIME_MS;

@@ -7,7 +7,7 @@ use proto::feed::v1::CommitResponse;
 use tokio::sync::oneshot;
 
 use crate::catalog::json::JsonObject;
-use crate::catalog::{CatalogTable, TableDefinition, TableName, ValidRecord};
+use crate::catalog::{CatalogTable, GivenTimes, TableDefinition, TableName, ValidRecord};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::session::{SessionCommand, SessionState};
@@ -65,6 +65,15 @@ pub(crate) struct RecordCommit {
     pub(crate) traceparent: String,
     pub(crate) operations: Vec<RecordOperation>,
     pub(crate) request_key: Option<RequestKey>,
+    pub(crate) puts: PutRules,
+}
+
+/// How the puts of a commit are applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PutRules {
+    /// A put of what is there already changes nothing.
+    pub(crate) skip_equal: bool,
+    pub(crate) times: GivenTimes,
 }
 
 /// The caller's key for a request that may be sent again.
