@@ -30,6 +30,7 @@ mod telemetry;
 mod testing;
 
 pub use catalog::{SchemaError, SchemaReadError, SchemaSource};
+pub use config::ServeSettings;
 pub use run::run;
 pub use service::{Limits, OpenError, Options, ServeError, Service};
 pub use store::StoreOpenError;

@@ -160,7 +160,7 @@ impl<S: Settings> clap::Args for Arguments<S> {
             )
             .arg(
                 files(Arg::new(SET).long("set").value_name("KEY=VALUE"))
-                    .help("Set any key, as in --set log.level=info; may be given many times"),
+                    .help("Set any key, as in --set session.idle_timeout=10m; may be given many times"),
             )
             .arg(
                 Arg::new(PRINT)

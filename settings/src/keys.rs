@@ -189,6 +189,7 @@ struct Kind {
     default: Option<String>,
     is_secret: bool,
     is_switch: bool,
+    is_path: bool,
 }
 
 impl Kind {
@@ -198,6 +199,7 @@ impl Kind {
             default,
             is_secret: false,
             is_switch: false,
+            is_path: false,
         }
     }
 }
@@ -269,7 +271,10 @@ impl Field<'_> {
     /// A file or directory. A relative one is relative to the directory of the file that it stands in, or else to the
     /// working directory.
     pub fn path(self, default: &str) -> PathBuf {
-        let kind = Kind::new(codec::PATH, Some(quoted(default)));
+        let kind = Kind {
+            is_path: true,
+            ..Kind::new(codec::PATH, Some(quoted(default)))
+        };
         self.pick(kind, codec::path)
             .unwrap_or_else(|| PathBuf::from(default))
     }
@@ -375,7 +380,13 @@ impl Field<'_> {
             declaration.key
         );
         let value = match &mut self.keys.reading {
-            Some(reading) => reading.pick(&declaration, read),
+            Some(reading) => {
+                let picked = reading.pick(&declaration, read);
+                if kind.is_path {
+                    reading.place_default();
+                }
+                picked
+            }
             None => None,
         };
         self.keys.declarations.push(declaration);
@@ -384,6 +395,17 @@ impl Field<'_> {
 }
 
 impl Reading {
+    /// Writes the default of the key that was read last as an absolute path: see [`codec::path`].
+    fn place_default(&mut self) {
+        if let Some(setting) = self.settings.last_mut()
+            && setting.origin == Origin::Default
+            && let Some(default) = &setting.value
+            && let Ok(absolute) = std::path::absolute(default.trim_matches('"'))
+        {
+            setting.value = Some(quoted(&absolute.to_string_lossy()));
+        }
+    }
+
     /// Reads all that was given for a key, since a wrong value is a mistake also where a stronger one counts.
     fn pick<T>(
         &mut self,

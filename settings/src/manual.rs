@@ -22,8 +22,7 @@ impl Completions {
         // The generator does not return errors of its output, so it writes to memory.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut command, name, &mut script);
-        output.write_all(&script)?;
-        output.flush()
+        print(&script, output)
     }
 }
 
@@ -57,19 +56,25 @@ impl Manual {
         let page = match &self.command {
             None => command,
             Some(name) => match command.find_subcommand(name) {
-                Some(found) => {
-                    let title = format!("{}-{name}", command.get_name());
-                    found.clone().name(title)
-                }
+                Some(found) => found.clone(),
                 None => {
                     let reason = format!("there is no command `{name}`, so no page of it; see --help");
                     return Err(Error::new(ErrorKind::NotFound, reason));
                 }
             },
         };
-        clap_mangen::Man::new(page).render(output)?;
-        output.flush()
+        let mut text = Vec::new();
+        clap_mangen::Man::new(page).render(&mut text)?;
+        print(&text, output)
     }
+}
+
+fn print(text: &[u8], output: &mut dyn Write) -> std::io::Result<()> {
+    let printed = output.write_all(text).and_then(|()| output.flush());
+    printed.map_err(|error| {
+        let reason = format!("cannot write to the standard output: {error}");
+        Error::new(error.kind(), reason)
+    })
 }
 
 #[cfg(test)]

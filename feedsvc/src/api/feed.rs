@@ -29,8 +29,6 @@ use crate::store::{LogQuery, StoreError};
 
 /// The most operations of a commit (feed.proto).
 const OPERATIONS_MAX: usize = 100_000;
-/// The largest commit, as the sum of its values.
-pub(super) const COMMIT_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 /// The longest idempotency key (feed.proto).
 const IDEMPOTENCY_KEY_LIMIT_BYTES: usize = 200;
 /// The most targets of a call (feed.proto).
@@ -74,10 +72,10 @@ impl FeedApi {
             });
         }
         let size_bytes: usize = request.operations.iter().map(value_bytes).sum();
-        if size_bytes > COMMIT_LIMIT_BYTES {
+        if size_bytes > self.feed.limits.commit_bytes {
             return Err(Refusal::TooLarge {
                 what: "the commit",
-                limit: COMMIT_LIMIT_BYTES,
+                limit: self.feed.limits.commit_bytes,
             });
         }
         let request_key = (!request.idempotency_key.is_empty()).then(|| RequestKey {

@@ -30,9 +30,9 @@ use tonic_health::ServingStatus;
 
 use crate::feed::Feed;
 
-/// What tonic reads of a request. Above the limit of a commit, so that a commit that is somewhat too large is refused
+/// What tonic reads of a request, in limits of a commit: more than one, so that a commit that is somewhat too large is refused
 /// with its reason.
-const REQUEST_LIMIT_BYTES: usize = 4 * feed::COMMIT_LIMIT_BYTES;
+const REQUEST_LIMIT_COMMITS: usize = 4;
 /// How often a quiet peer is asked whether it is there; with the time-out, a dead gateway loses its leases within 10 s.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -79,12 +79,13 @@ pub(crate) fn serve(
         }
     });
 
+    let request_limit_bytes = feed.limits.commit_bytes.saturating_mul(REQUEST_LIMIT_COMMITS);
     let feed_server =
-        FeedServer::new(feed::FeedApi::new(Arc::clone(&feed))).max_decoding_message_size(REQUEST_LIMIT_BYTES);
+        FeedServer::new(feed::FeedApi::new(Arc::clone(&feed))).max_decoding_message_size(request_limit_bytes);
     let sessions_server = SessionsServer::new(sessions::SessionsApi::new(Arc::clone(&feed)))
-        .max_decoding_message_size(REQUEST_LIMIT_BYTES);
+        .max_decoding_message_size(request_limit_bytes);
     let access_server = AccessServer::new(access::AccessApi::new(Arc::clone(&feed)))
-        .max_decoding_message_size(REQUEST_LIMIT_BYTES);
+        .max_decoding_message_size(request_limit_bytes);
     let maintenance_server = MaintenanceServer::new(maintenance::MaintenanceApi::new(feed));
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()

@@ -6,10 +6,6 @@ use tokio::sync::Semaphore;
 
 use super::{Reader, StoreError};
 
-/// How many reads run at once; each has a thread and a connection to the database. SQLite reads from the page cache,
-/// so more than the processors of a usual machine would only wait for each other.
-const CONCURRENT_READS: usize = 8;
-
 /// A store's reading half for async callers.
 #[derive(Clone)]
 pub(crate) struct Reads {
@@ -18,11 +14,11 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
-    /// Wraps a reader.
-    pub(crate) fn new(reader: Arc<dyn Reader>) -> Reads {
+    /// Wraps a reader, of which at most `concurrent` reads run at a time; each has a thread and a connection to the database.
+    pub(crate) fn new(reader: Arc<dyn Reader>, concurrent: usize) -> Reads {
         Reads {
             reader,
-            permits: Arc::new(Semaphore::new(CONCURRENT_READS)),
+            permits: Arc::new(Semaphore::new(concurrent)),
         }
     }
 
