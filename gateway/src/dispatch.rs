@@ -16,7 +16,7 @@ use crate::peer::PeerClient;
 use crate::protocol::era;
 use crate::protocol::error::RpcError;
 use crate::protocol::event_id::LastEventId;
-use crate::protocol::mcp::{InitializeParams, InitializeResult};
+use crate::protocol::mcp::{About, InitializeParams, InitializeResult};
 use crate::protocol::message::{self, Body, Message, Notification, Refusal, Request, RequestId};
 use crate::protocol::{answer, era::Version};
 use crate::session::{Door, InFlight, Session, SessionId, Sessions, StreamReader, WriteProgress};
@@ -46,6 +46,7 @@ pub(crate) struct Dispatcher {
     authority: String,
     max_subscriptions: u32,
     allow_client_delete: bool,
+    about: About,
 }
 
 /// What HTTP has read of a request to the MCP endpoint, apart from its body.
@@ -119,6 +120,7 @@ impl Dispatcher {
         authority: String,
         max_subscriptions: u32,
         allow_client_delete: bool,
+        about: About,
     ) -> Dispatcher {
         Dispatcher {
             sessions,
@@ -128,6 +130,7 @@ impl Dispatcher {
             authority,
             max_subscriptions,
             allow_client_delete,
+            about,
         }
     }
 
@@ -212,7 +215,7 @@ impl Dispatcher {
             Ok(session) => session,
             Err(error) => return NoSession::from(error).outcome(Some(&request.id)),
         };
-        match answer::result(&request.id, &InitializeResult::new(version, None)) {
+        match answer::result(&request.id, &InitializeResult::new(version, &self.about)) {
             Ok(answer) => {
                 info!(session.id = %session, version = version.as_str(), "made a session");
                 Outcome::Initialized { session, answer }

@@ -27,19 +27,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
+use super::Limits;
 use super::answer::{refusal, retry_after};
 use super::socket::Socket;
 use crate::protocol::error::RpcError;
 use crate::session::WriteProgress;
-
-/// The largest header block, and so hyper's read buffer.
-const HEADER_LIMIT_BYTES: usize = 16 * 1024;
-
-/// How long a client may take for the headers of a request, or stay idle between two.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
-
-/// After so long without an acknowledgement of what was sent the peer is dead: two missed keep-alives.
-const PEER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connections beyond the limit that are accepted at a time, to be told 503 instead of being left waiting.
 const REFUSED_MAX: usize = 64;
@@ -61,16 +53,16 @@ pub(crate) struct Tasks {
 
 /// Serves `router` on every connection of `listener` until `shutdown`; each connection is a task of `tasks`.
 ///
-/// Beyond `connections_max` a connection gets 503 for its request, and beyond a few of those none is accepted. At the
+/// Beyond the limit of connections one gets 503 for its request, and beyond a few of those none is accepted. At the
 /// shutdown no connection is accepted any more, and each one ends after the response that it is sending.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    connections_max: usize,
+    limits: Limits,
     tasks: Tasks,
     shutdown: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(connections_max));
+    let places = Arc::new(Semaphore::new(limits.connections_max));
     let refused_places = Arc::new(Semaphore::new(REFUSED_MAX));
     let refusal = Router::new().fallback(refuse);
     let drain = Drain::default();
@@ -88,7 +80,7 @@ pub(crate) async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
-                if let Err(error) = prepare(&stream) {
+                if let Err(error) = prepare(&stream, limits.peer_timeout) {
                     debug!(%peer, %error, "cannot set the options of a connection");
                 }
                 if !has_room && let Ok(free) = Arc::clone(&places).try_acquire_owned() {
@@ -96,11 +88,15 @@ pub(crate) async fn serve(
                     (has_room, place) = (true, Ok(free));
                 }
                 let (router, timeout) = if has_room {
-                    (router.clone(), HEADER_TIMEOUT)
+                    (router.clone(), limits.header_timeout)
                 } else {
                     (refusal.clone(), REFUSED_TIMEOUT)
                 };
-                let connection = connection(stream, router, timeout, tasks.requests.clone(), drain.clone());
+                let headers = HeaderLimits {
+                    bytes: limits.header_bytes,
+                    timeout,
+                };
+                let connection = connection(stream, router, headers, tasks.requests.clone(), drain.clone());
                 tasks.connections.spawn(async move {
                     connection.await;
                     drop(place);
@@ -124,10 +120,14 @@ async fn refuse() -> Response {
     (close, refusal(StatusCode::SERVICE_UNAVAILABLE, &error)).into_response()
 }
 
-fn prepare(stream: &TcpStream) -> std::io::Result<()> {
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(unused_variables, reason = "the option exists on Linux only")
+)]
+fn prepare(stream: &TcpStream, peer_timeout: Duration) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     #[cfg(target_os = "linux")]
-    SockRef::from(stream).set_tcp_user_timeout(Some(PEER_TIMEOUT))?;
+    SockRef::from(stream).set_tcp_user_timeout(Some(peer_timeout))?;
     Ok(())
 }
 
@@ -160,18 +160,25 @@ impl Drain {
     }
 }
 
+/// The bounds of the headers of a request.
+#[derive(Clone, Copy)]
+struct HeaderLimits {
+    bytes: usize,
+    timeout: Duration,
+}
+
 async fn connection(
     stream: TcpStream,
     router: Router,
-    header_timeout: Duration,
+    headers: HeaderLimits,
     requests: TaskTracker,
     drain: Drain,
 ) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .max_buf_size(HEADER_LIMIT_BYTES);
+        .header_read_timeout(headers.timeout)
+        .max_buf_size(headers.bytes);
     let progress = Arc::<WriteProgress>::default();
     let socket = Socket::new(stream, Arc::clone(&progress));
     let router = TowerToHyperService::new(router);
