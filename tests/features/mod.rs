@@ -8,9 +8,11 @@
 //! - `drain`, `slow`: the planned end of an instance (B-4.12), readers that do not read (B-4.9);
 //! - `http_sse`: B-7, the older transport;
 //! - `records`: B-8 as far as it goes, and the REST surface;
-//! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
+//! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start;
+//! - `configuration`: files, environment and flags, and the pages that are made of the keys.
 
 mod command_line;
+mod configuration;
 mod dev_mode;
 mod drain;
 mod flood;

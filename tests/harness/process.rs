@@ -56,7 +56,16 @@ pub struct Ended {
 impl Service {
     /// Starts the program with an environment that holds nothing of the caller's but the search path.
     pub fn spawn(program: Program, arguments: &[String]) -> Service {
-        Service::run(program, Command::new(program.path()).args(arguments))
+        Service::run(program, Command::new(program.path()).args(arguments), &[])
+    }
+
+    /// Starts the program as [`Service::spawn`] does, with these variables in its environment.
+    pub fn spawn_with_variables(
+        program: Program,
+        arguments: &[String],
+        variables: &[(&str, &str)],
+    ) -> Service {
+        Service::run(program, Command::new(program.path()).args(arguments), variables)
     }
 
     /// Starts the program as a shell with a low limit of open files does; `limit` is what `ulimit` takes, for example `-Sn 128`.
@@ -67,12 +76,14 @@ impl Service {
             Command::new("sh")
                 .args(["-c", &script, program.path()])
                 .args(arguments),
+            &[],
         )
     }
 
-    fn run(program: Program, command: &mut Command) -> Service {
+    fn run(program: Program, command: &mut Command, variables: &[(&str, &str)]) -> Service {
         command
             .env_clear()
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
