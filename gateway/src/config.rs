@@ -59,6 +59,9 @@ pub(crate) struct Drain {
     pub(crate) deadline: Duration,
 }
 
+/// Where a feed service listens by default.
+const FEED: &str = "http://127.0.0.1:9928";
+
 /// Long enough that the clients of a full instance do not all come to another one at once.
 const DRAIN: Drain = Drain {
     window: Duration::from_secs(10),
@@ -125,7 +128,7 @@ impl Settings for ServeSettings {
                 )
                 .flag("feed", "URL")
                 .parsed(
-                    Uri::from_static("http://127.0.0.1:9928"),
+                    (FEED, Uri::from_static(FEED)),
                     "an http URL, as in \"http://127.0.0.1:9928\"",
                     feed_address,
                 ),

@@ -304,16 +304,17 @@ impl Field<'_> {
             .unwrap_or(default.1)
     }
 
-    /// A text with a form of its own. `allowed` says the form, `parse` what is wrong with a text.
-    pub fn parsed<T: Display>(
+    /// A text with a form of its own. `default` is a text and what it is read as, `allowed` says the form, `parse` what is
+    /// wrong with a text.
+    pub fn parsed<T>(
         self,
-        default: T,
+        default: (&str, T),
         allowed: &str,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> T {
-        let kind = Kind::new(allowed, Some(quoted(&default.to_string())));
+        let kind = Kind::new(allowed, Some(quoted(default.0)));
         self.pick(kind, |given| codec::parsed(given, &parse))
-            .unwrap_or(default)
+            .unwrap_or(default.1)
     }
 
     /// A text with a form of its own, or none; see [`Field::parsed`].

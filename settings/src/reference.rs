@@ -8,10 +8,10 @@ use crate::keys::Settings;
 /// How wide prose in comments of the sample file is, in characters.
 const COMMENT_WIDTH: usize = 100;
 
-/// Returns the keys of a program as a part of the reference page, in Markdown.
-pub fn reference<S: Settings>() -> String {
+/// Returns keys as a part of the reference page, in Markdown.
+pub fn reference(declarations: &[Declaration]) -> String {
     let mut text = String::new();
-    for declaration in declarations::<S>() {
+    for declaration in declarations {
         // Writing to a String cannot fail.
         let _ = write!(text, "### `{}`\n\n{}\n\n", declaration.key, declaration.doc);
         let default = match &declaration.default {
@@ -42,9 +42,11 @@ pub fn reference<S: Settings>() -> String {
 /// Returns a sample file with every key, its value commented out. `head` is its first comment.
 pub fn sample<S: Settings>(head: &str) -> String {
     let mut text = String::new();
-    for paragraph in head.split("\n\n") {
+    for (index, paragraph) in head.split("\n\n").enumerate() {
+        if index > 0 {
+            text.push_str("#\n");
+        }
         comment(&mut text, paragraph);
-        text.push_str("#\n");
     }
     for declaration in declarations::<S>() {
         text.push('\n');

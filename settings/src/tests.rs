@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use crate::declaration::declarations;
 use crate::reference::{reference, sample};
 use crate::size::mebibytes;
 use crate::testing::{Everything, print, run};
@@ -641,7 +642,7 @@ fn uncommented(sample: &str) -> String {
 fn the_sample_has_every_key_with_its_default() {
     let sample = sample::<Everything>("One.\n\nTwo.");
     assert!(
-        sample.starts_with("# One.\n#\n# Two.\n#\n\n# The address to listen on.\n# Allowed: an IP"),
+        sample.starts_with("# One.\n#\n# Two.\n\n# The address to listen on.\n# Allowed: an IP"),
         "{sample}"
     );
     assert!(sample.contains("\n#session.idle_timeout = \"30m\"\n"), "{sample}");
@@ -655,7 +656,7 @@ fn the_sample_has_every_key_with_its_default() {
 
 #[test]
 fn the_reference_says_all_of_a_key() {
-    let reference = reference::<Everything>();
+    let reference = reference(&declarations::<Everything>());
     let ring = "### `ring.bytes`\n\nHow much the ring may take.\n\n- Default: `\"64 MiB\"`\n\
         - Allowed: a size from 64 KiB to 4 GiB, as in 1048576 or \"64 MiB\"\n\
         - Environment: `TIDEGATE_RING__BYTES`, flag: `--ring-bytes SIZE`\n";

@@ -324,12 +324,20 @@ fn pages() -> [(&'static str, String); 3] {
              this file. Made of the code, see docs/configuration.md."
         )
     };
+    let of_serve = settings::declarations::<gateway::ServeSettings>();
+    let of_feedsvc = settings::declarations::<feedsvc::ServeSettings>();
+    let mut of_dev = settings::declarations::<gateway::DevSettings>();
+    of_dev.retain(|key| {
+        let is_of_feedsvc = key.key.starts_with("feedsvc.") && key.flag.is_none();
+        !is_of_feedsvc && !of_serve.contains(key)
+    });
     let reference = format!(
-        "{}\n## `feedsvc serve`\n\n{}\n## `gateway serve`\n\n{}\n## `gateway dev`\n\n{}",
+        "{}\n## `feedsvc serve`\n\n{}\n## `gateway serve`\n\n{}\n## `gateway dev`\n\n{}\n{}",
         include_str!("configuration_head.md"),
-        settings::reference::<feedsvc::ServeSettings>(),
-        settings::reference::<gateway::ServeSettings>(),
+        settings::reference(&of_feedsvc),
+        settings::reference(&of_serve),
         include_str!("configuration_dev.md"),
+        settings::reference(&of_dev),
     );
     [
         ("docs/configuration.md", reference),
