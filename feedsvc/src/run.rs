@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::access::AccessMode;
 use crate::catalog::SchemaSource;
 use crate::config::{Cli, Command, ServeArguments};
 use crate::service::{Limits, OpenError, Options, ServeError, Service};
@@ -87,20 +88,29 @@ async fn serve_until_signal(arguments: ServeArguments) -> Result<(), RunError> {
     let address = listener.local_addr().map_err(in_use)?;
 
     let data = arguments.data;
+    let access = arguments.access_mode;
     let service = Service::open(Options {
         data: data.clone(),
         schema: arguments.schema.map_or(SchemaSource::Stored, SchemaSource::Path),
+        access,
         limits: Limits {
             ring_bytes: arguments.ring_bytes,
             record_bytes: arguments.record_bytes,
             session_idle_timeout: arguments.idle_timeout,
             expiry_grace: arguments.expiry_grace,
             expiry_interval: arguments.expiry_interval,
+            sessions_per_principal: arguments.sessions_per_principal,
+            sessions_in_all: arguments.sessions_max,
             ..Limits::default()
         },
     })
     .await?;
-    info!("open mode: no authentication, every caller on this machine is super_user");
+    match access {
+        AccessMode::Open => info!("open mode: no authentication, every caller on this machine is super_user"),
+        AccessMode::Roles => {
+            info!("roles mode: a caller may do what its role says; it vouches for its principal itself")
+        }
+    }
 
     let mut stdout = std::io::stdout();
     writeln!(stdout, "feedsvc ready listen={address} data={}", data.display()).map_err(RunError::Output)?;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use proto::feed::v1::CommitResponse;
 use tempfile::TempDir;
 
+use crate::access::{AccessMode, Principal};
 use crate::catalog::{SchemaSource, TableName, check_record};
 use crate::clock::testing::ManualClock;
 use crate::commit::{Condition, RecordAction, RecordCommit, RecordOperation, SessionAnswer, SessionProposal};
@@ -30,6 +31,7 @@ pub(crate) struct Bench {
     pub(crate) directory: TempDir,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) limits: Limits,
+    pub(crate) access: AccessMode,
 }
 
 impl Bench {
@@ -38,6 +40,7 @@ impl Bench {
             directory: tempfile::tempdir().unwrap(),
             clock: Arc::new(ManualClock::new(START_MS)),
             limits: Limits::default(),
+            access: AccessMode::Open,
         }
     }
 
@@ -60,6 +63,7 @@ impl Bench {
         };
         let options = Options {
             limits: self.limits.clone(),
+            access: self.access,
             ..Options::new(self.data(), source)
         };
         Service::open_with(options, self.clock.clone(), wrap_writer).await
@@ -99,7 +103,7 @@ pub(crate) fn delete(table: &str, key: &str) -> RecordOperation {
 /// Commits operations as the anonymous principal.
 pub(crate) async fn commit(feed: &Feed, operations: Vec<RecordOperation>) -> Result<CommitResponse, Refusal> {
     let commit = RecordCommit {
-        principal: String::new(),
+        principal: Principal::default(),
         traceparent: String::new(),
         operations,
         request_key: None,

@@ -15,6 +15,7 @@ pub(crate) struct Principal {
 
 impl Principal {
     /// Makes a principal that is known by its name alone.
+    #[cfg(test)]
     pub(crate) fn named(name: impl Into<String>) -> Principal {
         Principal {
             name: name.into(),

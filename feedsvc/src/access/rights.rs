@@ -163,7 +163,9 @@ impl RightsChange {
             return Ok(None);
         }
         if *table == TableName::system_role() {
-            let role = record.map(|record| parse_role(key, record).map(Arc::new)).transpose()?;
+            let role = record
+                .map(|record| parse_role(key, record).map(Arc::new))
+                .transpose()?;
             return Ok(Some(RightsChange::Role(key.to_owned(), role)));
         }
         if *table == TableName::system_user() {

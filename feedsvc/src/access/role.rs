@@ -79,6 +79,12 @@ impl TableRights {
         self.attributes.get(attribute).is_none_or(|rights| rights.update)
     }
 
+    /// Returns the attributes that may not be read although the table may.
+    pub(super) fn hidden_attributes(&self) -> impl Iterator<Item = &str> {
+        let hidden = self.attributes.iter().filter(|(_, rights)| !rights.read);
+        hidden.map(|(name, _)| name.as_str())
+    }
+
     /// Whether there are attributes that may not be read; without the right to read the table, all of them.
     pub(super) fn hides_attributes(&self) -> bool {
         !self.read || self.attributes.values().any(|rights| !rights.read)

@@ -56,7 +56,8 @@ pub(super) fn parse_user(record: &[u8]) -> Result<String, RecordFault> {
 }
 
 fn read_user(record: &[u8]) -> Result<String, Fault> {
-    let parsed = Json::parse(record).map_err(|problem| Fault::new("", problem.to_string(), "a JSON object"))?;
+    let parsed =
+        Json::parse(record).map_err(|problem| Fault::new("", problem.to_string(), "a JSON object"))?;
     let user = object("", &parsed)?;
     for name in user.keys() {
         if name != OWN_KEY_ATTRIBUTE && name != "role" {
@@ -64,14 +65,25 @@ fn read_user(record: &[u8]) -> Result<String, Fault> {
         }
     }
     match user.get("role") {
-        Some(Json::String(role)) if !role.is_empty() && role.len() <= ROLE_NAME_LIMIT_BYTES => Ok(role.clone()),
-        Some(other) => Err(Fault::new("role", other.describe(), "the name of a role, 1 to 1024 bytes")),
-        None => Err(Fault::new("role", "missing", "the name of a role, 1 to 1024 bytes")),
+        Some(Json::String(role)) if !role.is_empty() && role.len() <= ROLE_NAME_LIMIT_BYTES => {
+            Ok(role.clone())
+        }
+        Some(other) => Err(Fault::new(
+            "role",
+            other.describe(),
+            "the name of a role, 1 to 1024 bytes",
+        )),
+        None => Err(Fault::new(
+            "role",
+            "missing",
+            "the name of a role, 1 to 1024 bytes",
+        )),
     }
 }
 
 fn read_role(name: &str, record: &[u8]) -> Result<Role, Fault> {
-    let parsed = Json::parse(record).map_err(|problem| Fault::new("", problem.to_string(), "a JSON object"))?;
+    let parsed =
+        Json::parse(record).map_err(|problem| Fault::new("", problem.to_string(), "a JSON object"))?;
     let mut role = Role::without_rights(name);
     for (attribute, value) in object("", &parsed)? {
         match attribute.as_str() {
@@ -133,13 +145,18 @@ fn table_rights(place: &str, value: &Json) -> Result<TableRights, Fault> {
                     if rights.attributes.insert(name.clone(), attribute).is_some() {
                         let place = format!("{place}.attribute_name");
                         let found = Json::String(name).describe();
-                        return Err(Fault::new(&place, format!("{found} once more"), "each attribute once"));
+                        return Err(Fault::new(
+                            &place,
+                            format!("{found} once more"),
+                            "each attribute once",
+                        ));
                     }
                 }
             }
             "row_filter" => rights.row_filter = Some(parse_filter(&place, value)?),
             _ => {
-                let allowed = "one of read, insert, update, delete, describe, attribute_permissions, row_filter";
+                let allowed =
+                    "one of read, insert, update, delete, describe, attribute_permissions, row_filter";
                 return Err(Fault::new(&place, "not declared", allowed));
             }
         }

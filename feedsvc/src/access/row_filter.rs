@@ -61,8 +61,13 @@ impl BoundFilter {
 
 /// Reads a filter.
 pub(super) fn parse_filter(place: &str, value: &Json) -> Result<RowFilter, Fault> {
-    let condition = Condition::from_json(place, value)
-        .map_err(|fault| Fault::new(&fault.place, format!("not right: {}", fault.problem), "a row filter"))?;
+    let condition = Condition::from_json(place, value).map_err(|fault| {
+        Fault::new(
+            &fault.place,
+            format!("not right: {}", fault.problem),
+            "a row filter",
+        )
+    })?;
     check_placeholders(place, value)?;
     Ok(RowFilter { condition })
 }

@@ -27,15 +27,25 @@ const ROLE: &str = r#"{
 }"#;
 
 fn change(table: &TableName, key: &str, record: &str) -> RightsChange {
-    RightsChange::read(table, key, Some(record.as_bytes())).unwrap().unwrap()
+    RightsChange::read(table, key, Some(record.as_bytes()))
+        .unwrap()
+        .unwrap()
 }
 
 fn rights(mode: AccessMode) -> Rights {
     Rights::new(mode).changed([
         change(&TableName::system_role(), "clerk", ROLE),
-        change(&TableName::system_user(), "alice", r#"{"id":"alice","role":"clerk"}"#),
+        change(
+            &TableName::system_user(),
+            "alice",
+            r#"{"id":"alice","role":"clerk"}"#,
+        ),
         change(&TableName::system_user(), "bob", r#"{"id":"bob","role":"gone"}"#),
-        change(&TableName::system_user(), "root", r#"{"id":"root","role":"super_user"}"#),
+        change(
+            &TableName::system_user(),
+            "root",
+            r#"{"id":"root","role":"super_user"}"#,
+        ),
     ])
 }
 
@@ -53,7 +63,10 @@ fn check(who: (&str, &str), action: Action, object: Object<'_>, expected: &str) 
     assert_eq!(outcome, expected, "{who:?} {action:?} {object:?}");
     let open = rights(AccessMode::Open).role_of(&principal(who.0, who.1));
     let is_own_table = matches!(object, Object::Table(table) if *table == TableName::system_table());
-    assert_eq!(decide(&open, action, object).is_ok(), !is_own_table || action == Action::Read);
+    assert_eq!(
+        decide(&open, action, object).is_ok(),
+        !is_own_table || action == Action::Read
+    );
 }
 
 #[test]
@@ -66,10 +79,25 @@ fn b_14_3_a_role_may_do_what_it_names_and_nothing_else() {
         check(who, Action::Read, table(&product), "");
         check(who, Action::Describe, table(&product), "");
         check(who, Action::Update, table(&product), "");
-        check(who, Action::Delete, table(&product), "role `clerk` may not delete records of table data.Product");
+        check(
+            who,
+            Action::Delete,
+            table(&product),
+            "role `clerk` may not delete records of table data.Product",
+        );
         check(who, Action::Describe, table(&seen), "");
-        check(who, Action::Read, table(&seen), "role `clerk` may not read records of table data.Seen");
-        check(who, Action::Read, table(&other), "role `clerk` may not read records of table data.Other");
+        check(
+            who,
+            Action::Read,
+            table(&seen),
+            "role `clerk` may not read records of table data.Seen",
+        );
+        check(
+            who,
+            Action::Read,
+            table(&other),
+            "role `clerk` may not read records of table data.Other",
+        );
         check(who, Action::Read, Object::Attribute(&product, "name"), "");
         check(who, Action::Update, Object::Attribute(&product, "name"), "");
         check(who, Action::Read, Object::Attribute(&product, "price"), "");
@@ -81,11 +109,26 @@ fn b_14_3_a_role_may_do_what_it_names_and_nothing_else() {
         check(who, Action::Call, Object::Operation(Operation::Watch), "");
         let denied = "role `clerk` has not the operation `compact`";
         check(who, Action::Call, Object::Operation(Operation::Compact), denied);
-        check(who, Action::Read, table(&roles), "role `clerk` may not read records of table system.role");
-        check(who, Action::Update, table(&roles), "role `clerk` may not update records of table system.role");
+        check(
+            who,
+            Action::Read,
+            table(&roles),
+            "role `clerk` may not read records of table system.role",
+        );
+        check(
+            who,
+            Action::Update,
+            table(&roles),
+            "role `clerk` may not update records of table system.role",
+        );
         check(who, Action::Call, Object::Own, "");
     }
-    for (who, role) in [(("", ""), "anonymous"), (("eve", ""), "anonymous"), (("bob", ""), "gone"), (("alice", "gone"), "gone")] {
+    for (who, role) in [
+        (("", ""), "anonymous"),
+        (("eve", ""), "anonymous"),
+        (("bob", ""), "gone"),
+        (("alice", "gone"), "gone"),
+    ] {
         let denied = format!("role `{role}` may not read records of table data.Product");
         check(who, Action::Read, table(&product), &denied);
         let denied = format!("role `{role}` has not the operation `watch`");
@@ -96,7 +139,12 @@ fn b_14_3_a_role_may_do_what_it_names_and_nothing_else() {
         check(who, Action::Delete, table(&other), "");
         check(who, Action::Update, table(&roles), "");
         check(who, Action::Read, table(&tables), "");
-        check(who, Action::Insert, table(&tables), "table system.table is written by the service only");
+        check(
+            who,
+            Action::Insert,
+            table(&tables),
+            "table system.table is written by the service only",
+        );
         check(who, Action::Call, Object::Operation(Operation::Backup), "");
     }
 }
@@ -106,11 +154,26 @@ fn a_record_that_is_no_role_is_refused_with_its_place() {
     let role = TableName::system_role();
     for (record, expected) in [
         ("[]", "an array; allowed is a JSON object"),
-        (r#"{"super_user":1}"#, "attribute `super_user` is the number 1; allowed is true or false"),
-        (r#"{"operations":"watch"}"#, "attribute `operations` is the string \"watch\"; allowed is an array"),
-        (r#"{"operations":["a",1]}"#, "attribute `operations[1]` is the number 1; allowed is a string that is not empty"),
-        (r#"{"data":true}"#, "attribute `data` is true; allowed is a JSON object"),
-        (r#"{"data":{"table":{}}}"#, "attribute `data.table` is not declared; allowed is one of tables"),
+        (
+            r#"{"super_user":1}"#,
+            "attribute `super_user` is the number 1; allowed is true or false",
+        ),
+        (
+            r#"{"operations":"watch"}"#,
+            "attribute `operations` is the string \"watch\"; allowed is an array",
+        ),
+        (
+            r#"{"operations":["a",1]}"#,
+            "attribute `operations[1]` is the number 1; allowed is a string that is not empty",
+        ),
+        (
+            r#"{"data":true}"#,
+            "attribute `data` is true; allowed is a JSON object",
+        ),
+        (
+            r#"{"data":{"table":{}}}"#,
+            "attribute `data.table` is not declared; allowed is one of tables",
+        ),
         (
             r#"{"data":{"tables":{"T":{"reed":true}}}}"#,
             "attribute `data.tables.T.reed` is not declared; allowed is one of read, insert, update, delete, describe, attribute_permissions, row_filter",
@@ -136,8 +199,13 @@ fn a_record_that_is_no_role_is_refused_with_its_place() {
             "attribute `system` is an object; allowed is nothing: the tables of the service itself are for super_users only",
         ),
     ] {
-        let refused = RightsChange::read(&role, "r", Some(record.as_bytes())).unwrap_err().to_string();
-        assert_eq!(refused, format!("invalid record of table system.role: {expected}"));
+        let refused = RightsChange::read(&role, "r", Some(record.as_bytes()))
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            refused,
+            format!("invalid record of table system.role: {expected}")
+        );
     }
     let filter = r#"{"data":{"tables":{"T":{"row_filter":{"attribute":"a","comparator":"=","value":1}}}}}"#;
     let refused = RightsChange::read(&role, "r", Some(filter.as_bytes())).unwrap_err();
@@ -146,7 +214,11 @@ fn a_record_that_is_no_role_is_refused_with_its_place() {
     assert_eq!(locked_out.attribute, "super_user");
 
     let user = TableName::system_user();
-    for (record, attribute) in [("{}", "role"), (r#"{"role":""}"#, "role"), (r#"{"role":"a","x":1}"#, "x")] {
+    for (record, attribute) in [
+        ("{}", "role"),
+        (r#"{"role":""}"#, "role"),
+        (r#"{"role":"a","x":1}"#, "x"),
+    ] {
         let refused = RightsChange::read(&user, "u", Some(record.as_bytes())).unwrap_err();
         assert_eq!(refused.attribute, attribute);
     }
@@ -173,14 +245,22 @@ fn b_14_9_a_record_is_there_where_the_row_filter_holds_and_without_what_may_not_
         (principal("alice", ""), r#"{"owner":"bob"}"#, false),
         (principal("alice", ""), "{}", false),
         (principal("alice", ""), r#"{"teams":["red"]}"#, false),
-        (in_team("alice"), r#"{"owner":"bob","teams":["blue","red"]}"#, true),
+        (
+            in_team("alice"),
+            r#"{"owner":"bob","teams":["blue","red"]}"#,
+            true,
+        ),
         (in_team("alice"), r#"{"teams":["blue"]}"#, false),
         // The anonymous principal owns nothing, not even what an empty name owns.
         (principal("", "clerk"), r#"{"owner":""}"#, false),
         (principal("", "clerk"), "{}", false),
         (in_team(""), r#"{"teams":["red"]}"#, true),
     ] {
-        assert_eq!(shown(&view("Own", &who), record), is_there.then(|| record.to_owned()), "{who:?}");
+        assert_eq!(
+            shown(&view("Own", &who), record),
+            is_there.then(|| record.to_owned()),
+            "{who:?}"
+        );
     }
     let product = view("Product", &principal("alice", ""));
     let record = r#"{"id":"1","secret":"x","price":1.0}"#;
@@ -211,7 +291,8 @@ fn b_5_9_a_change_is_seen_as_that_of_the_records_that_are_there() {
         };
         let seen = show_change(&own, change.clone(), ShownValues::Kept);
         let seen = seen.map(|seen| (seen.operation(), seen.before, seen.after));
-        let expected_values = expected.map(|(operation, before, after)| (operation, Bytes::from(before), Bytes::from(after)));
+        let expected_values =
+            expected.map(|(operation, before, after)| (operation, Bytes::from(before), Bytes::from(after)));
         assert_eq!(seen, expected_values, "{before} -> {after}");
         let seen = show_change(&own, change, ShownValues::LeftOut);
         let seen = seen.map(|seen| (seen.operation(), seen.before.len() + seen.after.len()));
@@ -249,9 +330,14 @@ fn naive(role: &Value, action: &str, table: &str, attribute: Option<&str>) -> bo
     let Some(attribute) = attribute else {
         return may(table);
     };
-    let entries = table["attribute_permissions"].as_array().cloned().unwrap_or_default();
+    let entries = table["attribute_permissions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let right = if action == "describe" { "read" } else { action };
-    let entry = entries.iter().find(|entry| entry["attribute_name"] == json!(attribute));
+    let entry = entries
+        .iter()
+        .find(|entry| entry["attribute_name"] == json!(attribute));
     may(table) && (action == "delete" || entry.is_none_or(|entry| entry[right] == json!(true)))
 }
 
@@ -259,14 +345,19 @@ fn naive(role: &Value, action: &str, table: &str, attribute: Option<&str>) -> bo
 fn flags(names: &'static [&'static str]) -> impl Strategy<Value = serde_json::Map<String, Value>> {
     proptest::collection::vec(proptest::option::of(any::<bool>()), names.len()).prop_map(|values| {
         let named = names.iter().zip(values);
-        named.filter_map(|(name, value)| Some(((*name).to_owned(), json!(value?)))).collect()
+        named
+            .filter_map(|(name, value)| Some(((*name).to_owned(), json!(value?))))
+            .collect()
     })
 }
 
 fn table_rights() -> impl Strategy<Value = Value> {
     let attributes = proptest::collection::vec(proptest::option::of(flags(&["read", "insert", "update"])), 2);
-    (flags(&["read", "insert", "update", "delete", "describe"]), proptest::option::of(attributes)).prop_map(
-        |(mut rights, attributes)| {
+    (
+        flags(&["read", "insert", "update", "delete", "describe"]),
+        proptest::option::of(attributes),
+    )
+        .prop_map(|(mut rights, attributes)| {
             if let Some(attributes) = attributes {
                 let named = ["a", "b"].iter().zip(attributes);
                 let entries: Vec<Value> = named
@@ -279,21 +370,25 @@ fn table_rights() -> impl Strategy<Value = Value> {
                 rights.insert("attribute_permissions".to_owned(), json!(entries));
             }
             Value::Object(rights)
-        },
-    )
+        })
 }
 
 fn any_role() -> impl Strategy<Value = Value> {
     let tables = proptest::collection::vec(proptest::option::of(table_rights()), 2);
-    (flags(&["super_user", "structure_user"]), proptest::option::of(tables)).prop_map(|(mut role, tables)| {
-        if let Some(tables) = tables {
-            let named = ["T", "U"].iter().zip(tables);
-            let tables: serde_json::Map<String, Value> =
-                named.filter_map(|(name, rights)| Some(((*name).to_owned(), rights?))).collect();
-            role.insert("data".to_owned(), json!({ "tables": tables }));
-        }
-        Value::Object(role)
-    })
+    (
+        flags(&["super_user", "structure_user"]),
+        proptest::option::of(tables),
+    )
+        .prop_map(|(mut role, tables)| {
+            if let Some(tables) = tables {
+                let named = ["T", "U"].iter().zip(tables);
+                let tables: serde_json::Map<String, Value> = named
+                    .filter_map(|(name, rights)| Some(((*name).to_owned(), rights?)))
+                    .collect();
+                role.insert("data".to_owned(), json!({ "tables": tables }));
+            }
+            Value::Object(role)
+        })
 }
 
 proptest! {

@@ -7,6 +7,7 @@ use super::role::{Role, TableRights};
 use super::row_filter::BoundFilter;
 use crate::catalog::TableName;
 use crate::catalog::json::{Json, JsonObject, object_to_text};
+use crate::search::Visibility;
 
 /// A principal's eyes on one table; it must have the right to read the table.
 #[derive(Clone, Debug)]
@@ -25,7 +26,11 @@ struct Limits {
 impl TableView {
     /// Makes the view of a principal with a role.
     pub(crate) fn new(role: &Role, principal: &Principal, table: &TableName) -> TableView {
-        let rights = if role.is_super_user() { None } else { role.find_table(table) };
+        let rights = if role.is_super_user() {
+            None
+        } else {
+            role.find_table(table)
+        };
         let limits = rights.and_then(|rights| {
             let filter = rights.row_filter.as_ref().map(|filter| filter.bind(principal));
             let hides_attributes = rights.hides_attributes();
@@ -43,9 +48,15 @@ impl TableView {
         self.limits.is_none()
     }
 
-    /// Returns the row filter, for a search to add to its own condition; `None`: every record is there.
-    pub(crate) fn filter(&self) -> Option<&BoundFilter> {
-        self.limits.as_ref().and_then(|limits| limits.filter.as_ref())
+    /// Returns what searches need to know of the view.
+    pub(crate) fn visibility(&self) -> Visibility {
+        let Some(limits) = &self.limits else {
+            return Visibility::default();
+        };
+        Visibility {
+            filter: limits.filter.as_ref().map(|filter| filter.condition().clone()),
+            hidden: limits.rights.hidden_attributes().map(str::to_owned).collect(),
+        }
     }
 
     /// Returns the record as the principal sees it; `None` if it is outside of the row filter, and so absent.

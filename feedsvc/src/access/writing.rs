@@ -52,7 +52,10 @@ impl<'a> TableWriter<'a> {
 
     /// Whether [`TableWriter::check_change`] has something to check.
     pub(crate) fn is_limited(&self) -> bool {
-        !self.view.is_whole() || self.find_rights().is_some_and(|rights| !rights.attributes.is_empty())
+        !self.view.is_whole()
+            || self
+                .find_rights()
+                .is_some_and(|rights| !rights.attributes.is_empty())
     }
 
     /// Whether records have attributes that the writer may not read, so that a put has to be completed with them.
@@ -95,7 +98,10 @@ impl<'a> TableWriter<'a> {
         before: Option<&[u8]>,
         after: &[u8],
     ) -> Result<(), Denied> {
-        if self.find_rights().is_some_and(|rights| !rights.attributes.is_empty()) {
+        if self
+            .find_rights()
+            .is_some_and(|rights| !rights.attributes.is_empty())
+        {
             self.check_attributes(intent.action(), table, named, before, after)?;
         }
         if !self.view.has(after) {
@@ -139,7 +145,11 @@ impl<'a> TableWriter<'a> {
                 write(name)?;
             }
         }
-        for name in before.keys().chain(after.keys()).filter(|name| !is_filled_in(name)) {
+        for name in before
+            .keys()
+            .chain(after.keys())
+            .filter(|name| !is_filled_in(name))
+        {
             // An absent attribute is null.
             let (was, is) = (before.get(name), after.get(name));
             if was.unwrap_or(&Json::Null) != is.unwrap_or(&Json::Null) {

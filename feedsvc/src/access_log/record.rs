@@ -134,16 +134,76 @@ mod tests {
         let long = |length| "x".repeat(length);
         check(entry(), "");
         for (entry, expected) in [
-            (AccessEntry { method: String::new(), ..entry() }, "invalid `entries.method`: it is empty"),
-            (AccessEntry { outcome: String::new(), ..entry() }, "invalid `entries.outcome`: it is empty"),
-            (AccessEntry { method: long(201), ..entry() }, "entries.method is larger than 200 bytes"),
-            (AccessEntry { outcome: long(201), ..entry() }, "entries.outcome is larger than 200 bytes"),
-            (AccessEntry { instance: long(201), ..entry() }, "entries.instance is larger than 200 bytes"),
-            (AccessEntry { principal: long(1_025), ..entry() }, "entries.principal is larger than 1024 bytes"),
-            (AccessEntry { object: long(8_193), ..entry() }, "entries.object is larger than 8192 bytes"),
-            (AccessEntry { arguments: long(16_385).into(), ..entry() }, "entries.arguments is larger than 16384 bytes"),
-            (AccessEntry { arguments: "[]".into(), ..entry() }, "invalid `entries.arguments`: it is no JSON object"),
-            (AccessEntry { arguments: "{".into(), ..entry() }, "invalid `entries.arguments`: it is no JSON object"),
+            (
+                AccessEntry {
+                    method: String::new(),
+                    ..entry()
+                },
+                "invalid `entries.method`: it is empty",
+            ),
+            (
+                AccessEntry {
+                    outcome: String::new(),
+                    ..entry()
+                },
+                "invalid `entries.outcome`: it is empty",
+            ),
+            (
+                AccessEntry {
+                    method: long(201),
+                    ..entry()
+                },
+                "entries.method is larger than 200 bytes",
+            ),
+            (
+                AccessEntry {
+                    outcome: long(201),
+                    ..entry()
+                },
+                "entries.outcome is larger than 200 bytes",
+            ),
+            (
+                AccessEntry {
+                    instance: long(201),
+                    ..entry()
+                },
+                "entries.instance is larger than 200 bytes",
+            ),
+            (
+                AccessEntry {
+                    principal: long(1_025),
+                    ..entry()
+                },
+                "entries.principal is larger than 1024 bytes",
+            ),
+            (
+                AccessEntry {
+                    object: long(8_193),
+                    ..entry()
+                },
+                "entries.object is larger than 8192 bytes",
+            ),
+            (
+                AccessEntry {
+                    arguments: long(16_385).into(),
+                    ..entry()
+                },
+                "entries.arguments is larger than 16384 bytes",
+            ),
+            (
+                AccessEntry {
+                    arguments: "[]".into(),
+                    ..entry()
+                },
+                "invalid `entries.arguments`: it is no JSON object",
+            ),
+            (
+                AccessEntry {
+                    arguments: "{".into(),
+                    ..entry()
+                },
+                "invalid `entries.arguments`: it is no JSON object",
+            ),
         ] {
             check(entry, expected);
         }
@@ -167,6 +227,9 @@ mod tests {
             ..entry()
         };
         let kept = AccessRecord::check(sent).unwrap().entry;
-        assert_eq!((kept.number, kept.session.as_str(), kept.traceparent.as_str()), (0, "äbcdefgh", ""));
+        assert_eq!(
+            (kept.number, kept.session.as_str(), kept.traceparent.as_str()),
+            (0, "äbcdefgh", "")
+        );
     }
 }

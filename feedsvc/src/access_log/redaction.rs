@@ -26,12 +26,18 @@ const PARTS: &[&str] = &[
     "bearer",
 ];
 /// So does one that is exactly one of these; inside of longer words they mean other things.
-const WHOLE: &[&str] = &["pwd", "pass", "auth", "pin", "otp", "jwt", "cvv", "cvc", "ssn", "key", "creds"];
+const WHOLE: &[&str] = &[
+    "pwd", "pass", "auth", "pin", "otp", "jwt", "cvv", "cvc", "ssn", "key", "creds",
+];
 
 /// Returns the arguments with the value under each such key replaced, at any depth.
 pub(super) fn redacted(arguments: JsonObject) -> JsonObject {
     let redact = |(name, value): (String, Json)| {
-        let value = if is_secret(&name) { Json::String(REDACTED.to_owned()) } else { redacted_value(value) };
+        let value = if is_secret(&name) {
+            Json::String(REDACTED.to_owned())
+        } else {
+            redacted_value(value)
+        };
         (name, value)
     };
     arguments.into_iter().map(redact).collect()
@@ -69,9 +75,25 @@ mod tests {
 
     #[test]
     fn b_15_3_values_under_keys_that_look_like_secrets_are_redacted_at_any_depth() {
-        for key in ["password", "Password", "user_password", "API-Key", "apiKey", "X-Auth-Token", "client_secret", "pin", "PRIVATE KEY"] {
-            check(&format!(r#"{{"{key}":"hunter2"}}"#), &format!(r#"{{"{key}":"[redacted]"}}"#));
-            check(&format!(r#"{{"{key}":{{"a":[1]}}}}"#), &format!(r#"{{"{key}":"[redacted]"}}"#));
+        for key in [
+            "password",
+            "Password",
+            "user_password",
+            "API-Key",
+            "apiKey",
+            "X-Auth-Token",
+            "client_secret",
+            "pin",
+            "PRIVATE KEY",
+        ] {
+            check(
+                &format!(r#"{{"{key}":"hunter2"}}"#),
+                &format!(r#"{{"{key}":"[redacted]"}}"#),
+            );
+            check(
+                &format!(r#"{{"{key}":{{"a":[1]}}}}"#),
+                &format!(r#"{{"{key}":"[redacted]"}}"#),
+            );
             check(
                 &format!(r#"{{"a":[{{"b":{{"{key}":1}}}}]}}"#),
                 &format!(r#"{{"a":[{{"b":{{"{key}":"[redacted]"}}}}]}}"#),

@@ -26,6 +26,7 @@ pub(crate) struct AccessVerified {
 /// Checks that the numbers have no hole and that each hash follows from the one before, up to the newest entry at the start.
 ///
 /// Entries that are trimmed during the walk are not looked at: what is gone is no damage.
+#[allow(dead_code, reason = "`Maintenance.Verify` calls it with the next change")]
 pub(crate) fn verify(reader: &dyn Reader) -> Result<AccessVerified, StoreError> {
     let mut entries = 0;
     let end = reader.access_bounds()?;
@@ -34,7 +35,8 @@ pub(crate) fn verify(reader: &dyn Reader) -> Result<AccessVerified, StoreError> 
         let after = position.map_or(0, |(number, _)| number);
         if after >= end.newest {
             // The row of the bounds says what the chain must end with, as it was at the start.
-            let is_whole = position.is_none_or(|(number, hash)| number > end.newest || hash == end.newest_hash);
+            let is_whole =
+                position.is_none_or(|(number, hash)| number > end.newest || hash == end.newest_hash);
             let finding = (!is_whole).then_some(AccessFinding {
                 number: end.newest,
                 problem: "the chain does not end with the hash that the log has of its newest entry",

@@ -89,8 +89,16 @@ impl LogView {
             return None;
         };
         let view = views.get(&TableName::new(change.database.as_str(), change.table.as_str()))?;
-        let values = if include_values { ShownValues::Kept } else { ShownValues::LeftOut };
-        let change = if view.is_whole() { change } else { show_change(view, change, values)? };
+        let values = if include_values {
+            ShownValues::Kept
+        } else {
+            ShownValues::LeftOut
+        };
+        let change = if view.is_whole() {
+            change
+        } else {
+            show_change(view, change, values)?
+        };
         Some(Entry {
             body: Some(Body::Change(change)),
             ..entry

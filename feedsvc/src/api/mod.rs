@@ -1,12 +1,17 @@
 //! gRPC: the only place that knows tonic.
 //!
-//! `feed` and `sessions` translate calls, `search` those that read records, `watch` is the stream of a watch, `request` checks what requests have in common, `status`
+//! `feed` and `sessions` translate calls, `search` those that read records, `watch` is the stream of a watch, `watch_sight` and `log_view` what a caller sees of the log, `request` checks what requests have in common, `status`
 //! is the one place where a refusal becomes a status.
 
 mod access;
+#[cfg(test)]
+mod access_tests;
 mod feed;
+mod log_view;
 mod maintenance;
 mod request;
+#[cfg(test)]
+mod rights_tests;
 mod search;
 #[cfg(test)]
 mod search_tests;
@@ -15,6 +20,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod watch_sight;
 
 use std::future::Future;
 use std::sync::Arc;

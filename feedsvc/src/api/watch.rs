@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use prost::Message;
 use proto::feed::v1::{EncodedWatchResponse, WatchRequest};
 use tokio::sync::watch;
 use tokio_stream::Stream;
@@ -16,14 +15,14 @@ use tonic::Status;
 
 use super::request::invalid;
 use super::status::status;
+use super::watch_sight::WatchSight;
 use crate::chain::ChainHash;
-use crate::entry::decode_with_values;
 use crate::feed::Feed;
 use crate::lease::LeaseGuard;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::ring::RingRead;
-use crate::store::{LogEntry, LogQuery, StoreError};
+use crate::store::LogQuery;
 
 /// How much one answer carries, unless a single entry is larger (feed.proto, `Watch`).
 const ANSWER_LIMIT_BYTES: usize = 1024 * 1024;
@@ -48,7 +47,11 @@ enum State {
 
 impl WatchStream {
     /// Checks where the watch is to begin; from here on its instance holds a lease.
-    pub(super) async fn open(feed: Arc<Feed>, request: WatchRequest) -> Result<WatchStream, Refusal> {
+    pub(super) async fn open(
+        feed: Arc<Feed>,
+        request: WatchRequest,
+        sight: WatchSight,
+    ) -> Result<WatchStream, Refusal> {
         if request.instance.len() > INSTANCE_LIMIT_BYTES {
             return Err(Refusal::TooLarge {
                 what: "the instance's name",
@@ -82,11 +85,7 @@ impl WatchStream {
         let watch = Watch {
             bell: feed.ring.bell(),
             cursor,
-            values: if request.include_values {
-                Values::Included
-            } else {
-                Values::LeftOut
-            },
+            sight,
             _lease: lease,
             feed,
         };
@@ -122,19 +121,12 @@ impl Stream for WatchStream {
     }
 }
 
-/// Whether entries carry the records before and after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Values {
-    Included,
-    LeftOut,
-}
-
 /// A watch between two answers.
 struct Watch {
     feed: Arc<Feed>,
     /// Everything up to here was sent.
     cursor: Revision,
-    values: Values,
+    sight: WatchSight,
     bell: watch::Receiver<Revision>,
     _lease: Option<LeaseGuard>,
 }
@@ -148,12 +140,22 @@ impl Watch {
             }
             // Seen before the ring is read: what comes later rings again.
             let head = *self.bell.borrow_and_update();
-            let read = match self.values {
-                Values::LeftOut => self.feed.ring.read_after(self.cursor, ANSWER_LIMIT_BYTES),
-                Values::Included if head > self.cursor => RingRead::Behind,
-                Values::Included => RingRead::Current,
+            // After the head: rights are published before the entries that change them.
+            if let Err(refusal) = self.sight.refresh(&self.feed) {
+                return (self, Err(refusal));
+            }
+            let read = if !self.sight.needs_values() {
+                self.feed.ring.read_after(self.cursor, ANSWER_LIMIT_BYTES)
+            } else if head > self.cursor {
+                RingRead::Behind
+            } else {
+                RingRead::Current
             };
             match read {
+                RingRead::Entries { entries, .. } if self.sight.needs_values_of(&entries) => {
+                    let answer = self.read_store().await;
+                    return (self, answer);
+                }
                 RingRead::Entries {
                     entries,
                     progress,
@@ -183,19 +185,22 @@ impl Watch {
     }
 
     async fn read_store(&mut self) -> Answer {
-        let values = self.values;
+        let sight = self.sight.clone();
         let query = LogQuery {
             after: self.cursor,
             until: None,
             entry_limit: STORE_PAGE_ENTRIES,
             limit_bytes: ANSWER_LIMIT_BYTES,
-            with_values: values == Values::Included,
+            with_values: sight.reads_values(),
             targets: None,
         };
         let read = self.feed.reads.run(move |reader| {
             let page = reader.read_log(&query)?;
             let hash = page.entries.last().map(|entry| entry.hash);
-            let entries = page.entries.into_iter().map(|entry| encode(entry, values));
+            let entries = page
+                .entries
+                .into_iter()
+                .filter_map(|entry| sight.encode(entry).transpose());
             Ok((
                 entries.collect::<Result<Vec<_>, _>>()?,
                 page.progress,
@@ -220,19 +225,5 @@ impl Watch {
                 .map(|hash| Bytes::copy_from_slice(hash.as_bytes()))
                 .unwrap_or_default(),
         }
-    }
-}
-
-/// Returns the entry as it is sent.
-fn encode(entry: LogEntry, values: Values) -> Result<Bytes, StoreError> {
-    match values {
-        Values::LeftOut => Ok(entry.encoded),
-        Values::Included => match decode_with_values(&entry.encoded, entry.before, entry.after) {
-            Ok(entry) => Ok(entry.encode_to_vec().into()),
-            Err(_) => Err(StoreError::Damaged {
-                problem: "an entry that does not parse",
-                revision: entry.revision,
-            }),
-        },
     }
 }

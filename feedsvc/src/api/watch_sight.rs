@@ -90,11 +90,12 @@ impl WatchSight {
             return Ok(Some(entry.encoded));
         }
         let revision = entry.revision;
-        let mut decoded =
-            decode_with_values(&entry.encoded, entry.before, entry.after).map_err(|_| StoreError::Damaged {
+        let mut decoded = decode_with_values(&entry.encoded, entry.before, entry.after).map_err(|_| {
+            StoreError::Damaged {
                 problem: "an entry that does not parse",
                 revision,
-            })?;
+            }
+        })?;
         if self.adds_filter_values() {
             self.add_filter_values(&mut decoded);
         }

@@ -10,8 +10,10 @@ use super::scalar::Scalar;
 pub(crate) const OWN_KEY_ATTRIBUTE: &str = "id";
 
 /// The names and definitions of these tables.
-pub(crate) const OWN_TABLES: [fn() -> TableDefinition; 2] =
-    [|| definition(TableName::system_role()), || definition(TableName::system_user())];
+pub(crate) const OWN_TABLES: [fn() -> TableDefinition; 2] = [
+    || definition(TableName::system_role()),
+    || definition(TableName::system_user()),
+];
 
 fn definition(name: TableName) -> TableDefinition {
     let key = Attribute {
@@ -24,6 +26,7 @@ fn definition(name: TableName) -> TableDefinition {
         primary_key: true,
         created_time: false,
         updated_time: false,
+        indexed: false,
     };
     TableDefinition {
         database: name.database,

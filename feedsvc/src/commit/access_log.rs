@@ -36,14 +36,18 @@ pub(super) fn append(
         draft.mark_dirty();
     }
     let step = records.len().max(TRIM_STEP);
-    draft.transaction.trim_access(&retention(limits, recorded_ms, step))?;
+    draft
+        .transaction
+        .trim_access(&retention(limits, recorded_ms, step))?;
     Ok(number)
 }
 
 /// Drops a step of what is too old or too much; returns how many entries went.
 pub(super) fn trim(draft: &mut Draft<'_>, limits: &Limits, now_ms: i64) -> Result<u64, NotApplied> {
     let now_ms = draft.commit_time_ms(now_ms);
-    let dropped = draft.transaction.trim_access(&retention(limits, now_ms, TRIM_STEP))?;
+    let dropped = draft
+        .transaction
+        .trim_access(&retention(limits, now_ms, TRIM_STEP))?;
     if dropped > 0 {
         draft.mark_dirty();
     }

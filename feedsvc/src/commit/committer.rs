@@ -7,13 +7,15 @@ use tracing::{error, info};
 
 use super::draft::{Draft, NotApplied};
 use super::pipeline::ProposalQueue;
-use super::proposal::{Proposal, Reply};
-use super::{records, sessions, tables};
+use super::proposal::{Proposal, Reply, Touch};
+use super::{access_log, records, sessions, tables};
+use crate::access::Rights;
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::lease::Leases;
 use crate::refusal::Refusal;
 use crate::ring::Ring;
+use crate::service::Limits;
 use crate::store::{FeedHead, IndexWork, StoreError, Writer};
 
 /// How many proposals share a transaction at most.
@@ -30,6 +32,10 @@ pub(crate) struct CommitterParts {
     pub(crate) leases: Arc<Leases>,
     pub(crate) ring: Arc<Ring>,
     pub(crate) catalog: watch::Sender<Arc<Catalog>>,
+    pub(crate) rights: watch::Sender<Arc<Rights>>,
+    /// Reads the rights that the store has, for when it is not known what became of a transaction.
+    pub(crate) load_rights: Box<dyn Fn() -> Result<Rights, StoreError> + Send>,
+    pub(crate) limits: Limits,
     /// Whether the last transaction could be committed.
     pub(crate) is_writable: watch::Sender<bool>,
 }
@@ -113,13 +119,16 @@ impl Committer {
                 return Err(error);
             }
         };
-        let mut draft = Draft::new(transaction, head, Arc::clone(&self.parts.catalog.borrow()));
+        let catalog = Arc::clone(&self.parts.catalog.borrow());
+        let rights = Arc::clone(&self.parts.rights.borrow());
+        let mut draft = Draft::new(transaction, head, catalog, rights);
         let mut group = group.into_iter();
         while let Some(proposal) = group.next() {
             match run(
                 &mut draft,
                 proposal,
                 &self.parts.leases,
+                &self.parts.limits,
                 self.parts.clock.now_ms(),
             ) {
                 Ok(answer) => answers.push(answer),
@@ -138,6 +147,10 @@ impl Committer {
             // Before the ring: who reads the head and then the catalogue finds no older one.
             self.parts.catalog.send_replace(committed.catalog);
         }
+        if !Arc::ptr_eq(&committed.rights, &self.parts.rights.borrow()) {
+            // Before the ring and the answers: who knows of the change is decided by it.
+            self.parts.rights.send_replace(committed.rights);
+        }
         if !committed.entries.is_empty() {
             self.parts.ring.publish(committed.entries);
         }
@@ -148,6 +161,10 @@ impl Committer {
     fn recover(&mut self) -> Result<FeedHead, StoreError> {
         let head = self.parts.writer.head()?;
         if head.revision != self.parts.ring.head() {
+            // A change of rights may be durable although its proposer was told nothing.
+            self.parts
+                .rights
+                .send_replace(Arc::new((self.parts.load_rights)()?));
             self.parts.ring.reset(head.revision);
         }
         Ok(head)
@@ -177,14 +194,19 @@ fn run(
     draft: &mut Draft<'_>,
     proposal: Proposal,
     leases: &Leases,
+    limits: &Limits,
     now_ms: i64,
 ) -> Result<Answer, (StoreError, Answer)> {
     match proposal {
         Proposal::Records(commit, reply) => answer_with(reply, records::run(draft, &commit, now_ms)),
         Proposal::Session(command, reply) => {
-            answer_with(reply, sessions::run(draft, &command, leases, now_ms))
+            answer_with(reply, sessions::run(draft, &command, leases, limits, now_ms))
         }
-        Proposal::Touch(ids, reply) => answer_with(reply, touch(draft, &ids, now_ms)),
+        Proposal::Touch(touched, reply) => answer_with(reply, touch(draft, &touched, now_ms)),
+        Proposal::Access(records, reply) => {
+            answer_with(reply, access_log::append(draft, &records, limits, now_ms))
+        }
+        Proposal::TrimAccess(reply) => answer_with(reply, access_log::trim(draft, limits, now_ms)),
         Proposal::Tables(definitions, reply) => answer_with(reply, tables::run(draft, &definitions, now_ms)),
         Proposal::Indexes(reply) => answer_with(reply, work_on_indexes(draft)),
         Proposal::Stop => Ok(Box::new(|_| {})),
@@ -199,9 +221,15 @@ fn work_on_indexes(draft: &mut Draft<'_>) -> Result<IndexWork, NotApplied> {
     Ok(work)
 }
 
-fn touch(draft: &mut Draft<'_>, ids: &[String], now_ms: i64) -> Result<(), NotApplied> {
+fn touch(draft: &mut Draft<'_>, touch: &Touch, now_ms: i64) -> Result<(), NotApplied> {
     let now_ms = draft.commit_time_ms(now_ms);
-    for id in ids {
+    for id in &touch.ids {
+        if let Some(name) = &touch.only_of {
+            let session = draft.transaction.find_session(id)?;
+            if session.is_none_or(|session| session.principal != *name) {
+                continue;
+            }
+        }
         draft.transaction.touch_session(id, now_ms)?;
         draft.mark_dirty();
     }
@@ -243,6 +271,8 @@ fn lost(proposal: Proposal) -> Answer {
         Proposal::Records(_, reply) => unavailable(reply),
         Proposal::Session(_, reply) => unavailable(reply),
         Proposal::Touch(_, reply) => unavailable(reply),
+        Proposal::Access(_, reply) => unavailable(reply),
+        Proposal::TrimAccess(reply) => unavailable(reply),
         Proposal::Tables(_, reply) => unavailable(reply),
         Proposal::Indexes(reply) => unavailable(reply),
         Proposal::Stop => Box::new(|_| {}),

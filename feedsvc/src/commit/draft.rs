@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::access::Rights;
 use crate::catalog::Catalog;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
@@ -37,6 +38,8 @@ impl From<StoreError> for NotApplied {
 pub(super) struct Draft<'a> {
     pub(super) transaction: Box<dyn Transaction + 'a>,
     pub(super) catalog: Arc<Catalog>,
+    /// As the proposals before leave them.
+    pub(super) rights: Arc<Rights>,
     head: FeedHead,
     entries: Vec<RingEntry>,
     is_dirty: bool,
@@ -47,6 +50,7 @@ pub(super) struct Committed {
     pub(super) head: FeedHead,
     pub(super) entries: Vec<RingEntry>,
     pub(super) catalog: Arc<Catalog>,
+    pub(super) rights: Arc<Rights>,
 }
 
 impl<'a> Draft<'a> {
@@ -54,10 +58,12 @@ impl<'a> Draft<'a> {
         transaction: Box<dyn Transaction + 'a>,
         head: FeedHead,
         catalog: Arc<Catalog>,
+        rights: Arc<Rights>,
     ) -> Draft<'a> {
         Draft {
             transaction,
             catalog,
+            rights,
             head,
             entries: Vec::new(),
             is_dirty: false,
@@ -117,6 +123,7 @@ impl<'a> Draft<'a> {
             head: self.head,
             entries: self.entries,
             catalog: self.catalog,
+            rights: self.rights,
         })
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::catalog::{TableId, TableName};
-use crate::session::{SessionRecord, Subscription};
+use crate::session::{SessionCounts, SessionRecord, Subscription};
 use crate::store::{
-    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, NewEntry, StoreError, StoredRecord,
-    Transaction, Writer,
+    AccessBounds, AccessRetention, AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, NewAccess,
+    NewEntry, StoreError, StoredRecord, Transaction, Writer,
 };
 
 /// A writer whose commits fail while a switch is on, before or after they were made durable.
@@ -92,6 +92,9 @@ impl Transaction for FailingTransaction<'_> {
     fn find_session(&self, id: &str) -> Result<Option<SessionRecord>, StoreError> {
         self.inner.find_session(id)
     }
+    fn count_sessions(&self, principal: &str) -> Result<SessionCounts, StoreError> {
+        self.inner.count_sessions(principal)
+    }
     fn is_spent(&self, id: &str) -> Result<bool, StoreError> {
         self.inner.is_spent(id)
     }
@@ -118,6 +121,15 @@ impl Transaction for FailingTransaction<'_> {
     }
     fn remove_subscription(&mut self, session: &str, uri: &str) -> Result<(), StoreError> {
         self.inner.remove_subscription(session, uri)
+    }
+    fn access_bounds(&self) -> Result<AccessBounds, StoreError> {
+        self.inner.access_bounds()
+    }
+    fn append_access(&mut self, entry: &NewAccess<'_>) -> Result<(), StoreError> {
+        self.inner.append_access(entry)
+    }
+    fn trim_access(&mut self, retention: &AccessRetention) -> Result<u64, StoreError> {
+        self.inner.trim_access(retention)
     }
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError> {
         match self.failure {

@@ -4,8 +4,9 @@
 //! one transaction (group commit), and then, in this order: commits, publishes the entries to the ring, answers.
 //!
 //! `pipeline` is the queue and the handle to it, `proposal` what goes through it, `committer` the thread, `draft` the
-//! transaction that is being made; `records`, `sessions` and `tables` run the kinds of proposals.
+//! transaction that is being made; `records`, `sessions`, `access_log` and `tables` run the kinds of proposals.
 
+mod access_log;
 mod committer;
 mod draft;
 #[cfg(test)]
@@ -23,5 +24,5 @@ mod tests;
 pub(crate) use committer::{Committer, CommitterParts};
 pub(crate) use pipeline::Pipeline;
 pub(crate) use proposal::{
-    Condition, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer, SessionProposal,
+    Condition, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer, SessionProposal, Touch,
 };

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use proto::feed::v1::CommitResponse;
 use tokio::sync::oneshot;
 
+use crate::access::Principal;
+use crate::access_log::AccessRecord;
 use crate::catalog::json::JsonObject;
 use crate::catalog::{CatalogTable, TableDefinition, TableName, ValidRecord};
 use crate::refusal::Refusal;
@@ -21,7 +23,11 @@ pub(super) enum Proposal {
     Records(RecordCommit, Reply<CommitResponse>),
     Session(SessionProposal, Reply<SessionAnswer>),
     /// Activity of sessions, by id.
-    Touch(Vec<String>, Reply<()>),
+    Touch(Touch, Reply<()>),
+    /// Entries of the access log; answered with the number of the last.
+    Access(Vec<AccessRecord>, Reply<u64>),
+    /// Entries of the access log that are too old or too many; answered with how many were dropped, a bounded number at a time.
+    TrimAccess(Reply<u64>),
     /// The tables that there are to be; answered with the number of changes.
     Tables(Vec<TableDefinition>, Reply<usize>),
     /// One step of building or removing indexes.
@@ -38,8 +44,13 @@ impl Proposal {
     pub(super) fn size_bytes(&self) -> usize {
         let texts = match self {
             Proposal::Records(commit, _) => commit.operations.iter().map(RecordOperation::size_bytes).sum(),
-            Proposal::Touch(ids, _) => ids.iter().map(String::len).sum(),
-            Proposal::Session(..) | Proposal::Tables(..) | Proposal::Indexes(_) | Proposal::Stop => 0,
+            Proposal::Touch(touch, _) => touch.ids.iter().map(String::len).sum(),
+            Proposal::Access(records, _) => records.iter().map(AccessRecord::size_bytes).sum(),
+            Proposal::Session(..)
+            | Proposal::TrimAccess(_)
+            | Proposal::Tables(..)
+            | Proposal::Indexes(_)
+            | Proposal::Stop => 0,
         };
         texts + PROPOSAL_OVERHEAD_BYTES
     }
@@ -48,7 +59,8 @@ impl Proposal {
 /// A batch of operations that is applied as a whole or not at all.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordCommit {
-    pub(crate) principal: String,
+    /// Its rights are those that the commits before leave.
+    pub(crate) principal: Principal,
     /// Valid, or empty.
     pub(crate) traceparent: String,
     pub(crate) operations: Vec<RecordOperation>,
@@ -75,7 +87,7 @@ pub(crate) struct RecordOperation {
 impl RecordOperation {
     fn size_bytes(&self) -> usize {
         let value = match &self.action {
-            RecordAction::Put { value, .. } => value.len(),
+            RecordAction::Put { value, .. } | RecordAction::PartialPut { value } => value.len(),
             RecordAction::Patch { size_bytes, .. } => *size_bytes,
             RecordAction::Delete => 0,
         };
@@ -102,6 +114,10 @@ pub(crate) enum RecordAction {
         /// `value`, checked against `table`.
         record: ValidRecord,
     },
+    /// A put by a writer who does not see all attributes: checked once it is completed with those that it does not see.
+    PartialPut {
+        value: Bytes,
+    },
     /// A JSON Merge Patch, which can be checked only against the record that it meets.
     Patch {
         patch: JsonObject,
@@ -111,6 +127,14 @@ pub(crate) enum RecordAction {
         record_limit_bytes: usize,
     },
     Delete,
+}
+
+/// Sessions that were active.
+#[derive(Clone, Debug)]
+pub(crate) struct Touch {
+    pub(crate) ids: Vec<String>,
+    /// Only those of the principal of this name; `None`: whosever they are.
+    pub(crate) only_of: Option<String>,
 }
 
 /// A command on a session.

@@ -112,7 +112,9 @@ pub(super) fn trim(connection: &Connection, retention: &AccessRetention) -> Resu
         .prepare_cached("DELETE FROM access_log WHERE number <= ?1")?
         .execute([number])?;
     connection
-        .prepare_cached("UPDATE access_bounds SET oldest = ?1 + 1, base_hash = ?2, kept_bytes = ?3 WHERE only = 1")?
+        .prepare_cached(
+            "UPDATE access_bounds SET oldest = ?1 + 1, base_hash = ?2, kept_bytes = ?3 WHERE only = 1",
+        )?
         .execute((number, hash, kept_bytes.cast_signed()))?;
     Ok(dropped)
 }

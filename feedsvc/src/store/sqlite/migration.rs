@@ -5,7 +5,11 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::chain::ChainHash;
 
 /// The steps from one version to the next; the version is the number of steps taken, kept in `user_version`.
-const STEPS: &[&str] = &[include_str!("schema.sql"), include_str!("step_search.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("step_search.sql"),
+    include_str!("step_rights.sql"),
+];
 
 /// Why a database cannot be brought to the newest version.
 #[derive(Debug, thiserror::Error)]
