@@ -319,3 +319,23 @@ fn b_3_9_any_request_of_a_session_may_arrive_anywhere() {
     assert_eq!(third.delete().status, 204);
     assert_eq!(stream.ends(), []);
 }
+
+#[test]
+fn b_15_2_an_initialize_beyond_the_limit_of_the_service_is_told_to_come_back() {
+    let stack = Stack::start_with(1, &[("--sessions-max", "2")], &[]);
+    let initialize = || Request::mcp(initialize_body("\"2025-11-25\"")).send(stack.gateways[0].application);
+    let first = Client::initialize(stack.gateways[0].application, "2025-11-25");
+    let second = initialize();
+    assert_eq!(second.status, 200, "{second:?}");
+    let third = initialize();
+    assert_eq!((third.status, third.error_code()), (503, -32603), "{third:?}");
+    assert_eq!(third.header("mcp-session-id"), None, "{third:?}");
+    let retry_after = third
+        .header("retry-after")
+        .and_then(|seconds| seconds.parse::<u64>().ok());
+    assert!(retry_after.is_some_and(|seconds| seconds > 0), "{third:?}");
+    let deleted = first.delete();
+    assert_eq!(deleted.status, 204, "{deleted:?}");
+    let again = initialize();
+    assert_eq!(again.status, 200, "an end makes room: {again:?}");
+}
