@@ -7,6 +7,7 @@
 //! - `sessions`: B-3; `stream`, `resume`: B-4; `subscribe`, `uris`: B-5;
 //! - `drain`, `slow`: the planned end of an instance (B-4.12), readers that do not read (B-4.9);
 //! - `http_sse`: B-7, the older transport;
+//! - `rights`: B-14.3 as far as the gateway lets them through yet;
 //! - `records`: B-8 as far as it goes, and the REST surface;
 //! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6;
 //! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
@@ -26,6 +27,7 @@ mod path;
 mod records;
 mod requests;
 mod resume;
+mod rights;
 mod sessions;
 mod slow;
 mod stream;
