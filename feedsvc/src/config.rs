@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use crate::access::AccessMode;
+use crate::service::Limits;
+
 /// Tables, their audit log and durable sessions, behind gRPC.
 #[derive(Debug, Parser)]
 #[command(name = "feedsvc", version)]
@@ -77,6 +80,18 @@ pub(crate) struct ServeArguments {
     #[arg(long, env = "FEEDSVC_SCHEMA")]
     pub(crate) schema: Option<PathBuf>,
 
+    /// `open`: every caller is super_user. `roles`: a caller may do what its role says.
+    #[arg(long, env = "FEEDSVC_ACCESS_MODE", default_value = "open", value_parser = parse_access_mode)]
+    pub(crate) access_mode: AccessMode,
+
+    /// How many sessions a named principal may have.
+    #[arg(long, env = "FEEDSVC_SESSIONS_PER_PRINCIPAL", default_value_t = Limits::default().sessions_per_principal)]
+    pub(crate) sessions_per_principal: u64,
+
+    /// How many sessions there may be in all.
+    #[arg(long, env = "FEEDSVC_SESSIONS_MAX", default_value_t = Limits::default().sessions_in_all)]
+    pub(crate) sessions_max: u64,
+
     /// How long a session may be idle if its creator says nothing else, for example 30m.
     #[arg(long, env = "FEEDSVC_IDLE_TIMEOUT", default_value = "30m", value_parser = parse_duration)]
     pub(crate) idle_timeout: Duration,
@@ -108,6 +123,14 @@ pub(crate) struct ServeArguments {
     /// How large a record may be, in bytes.
     #[arg(long, env = "FEEDSVC_RECORD_BYTES", default_value_t = 1024 * 1024)]
     pub(crate) record_bytes: usize,
+}
+
+fn parse_access_mode(text: &str) -> Result<AccessMode, String> {
+    match text {
+        "open" => Ok(AccessMode::Open),
+        "roles" => Ok(AccessMode::Roles),
+        _ => Err("expected open or roles".to_owned()),
+    }
 }
 
 /// Parses a whole number with a unit: ms, s, m or h.

@@ -8,6 +8,7 @@
 //! [`Service`] is the whole of it in a process, and [`run()`] the process.
 
 mod access;
+mod access_log;
 mod api;
 mod bells;
 mod catalog;
@@ -33,6 +34,7 @@ mod telemetry;
 #[cfg(test)]
 mod testing;
 
+pub use access::AccessMode;
 pub use catalog::{SchemaError, SchemaReadError, SchemaSource};
 pub use run::run;
 pub use service::{Limits, OpenError, Options, ServeError, Service};

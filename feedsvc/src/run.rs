@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::access::AccessMode;
 use crate::api::operator::{self, OperatorError};
 use crate::catalog::SchemaSource;
 use crate::clock::{Clock, SystemClock};
@@ -104,9 +105,11 @@ async fn serve_until_signal(arguments: ServeArguments) -> Result<(), RunError> {
     let address = listener.local_addr().map_err(in_use)?;
 
     let data = arguments.data;
+    let access = arguments.access_mode;
     let service = Service::open(Options {
         data: data.clone(),
         schema: arguments.schema.map_or(SchemaSource::Stored, SchemaSource::Path),
+        access,
         limits: Limits {
             ring_bytes: arguments.ring_bytes,
             record_bytes: arguments.record_bytes,
@@ -116,11 +119,18 @@ async fn serve_until_signal(arguments: ServeArguments) -> Result<(), RunError> {
             log_age: arguments.log_age,
             log_bytes: arguments.log_bytes,
             log_floor: arguments.log_floor,
+            sessions_per_principal: arguments.sessions_per_principal,
+            sessions_in_all: arguments.sessions_max,
             ..Limits::default()
         },
     })
     .await?;
-    info!("open mode: no authentication, every caller on this machine is super_user");
+    match access {
+        AccessMode::Open => info!("open mode: no authentication, every caller on this machine is super_user"),
+        AccessMode::Roles => {
+            info!("roles mode: a caller may do what its role says; it vouches for its principal itself")
+        }
+    }
 
     let mut stdout = std::io::stdout();
     writeln!(stdout, "feedsvc ready listen={address} data={}", data.display()).map_err(RunError::Output)?;

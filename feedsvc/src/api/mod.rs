@@ -1,16 +1,22 @@
 //! gRPC: the only place that knows tonic.
 //!
-//! `feed`, `log`, `sessions`, `access` and `maintenance` translate calls, `search` those that read records, `watch` is the stream of a
-//! watch, `request` checks what requests have in common, `operator` is the client of an operator's commands, `status`
+//! `feed`, `log`, `sessions`, `access`, `keys` and `maintenance` translate calls, `search` those that read records, `watch` is the
+//! stream of a watch, `watch_sight` and `log_view` what a caller sees of the log, `request` checks what requests have in common,
+//! `operator` is the client of an operator's commands, `status`
 //! is the one place where a refusal becomes a status.
 
 mod access;
+#[cfg(test)]
+mod access_tests;
 mod feed;
 mod keys;
 mod log;
+mod log_view;
 mod maintenance;
 pub(crate) mod operator;
 mod request;
+#[cfg(test)]
+mod rights_tests;
 mod search;
 #[cfg(test)]
 mod search_tests;
@@ -19,6 +25,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod watch_sight;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -9,6 +9,8 @@ use proto::feed::v1::{CommitResponse, Operation, OperationResult};
 
 use super::draft::{Draft, NotApplied};
 use super::proposal::{Condition, RecordAction, RecordCommit, RecordOperation};
+use crate::access::{Intent, RightsChange, TableWriter};
+use crate::catalog::json::{Json, JsonObject};
 use crate::catalog::{CatalogTable, TableId, check_object, check_record, merge_patch, parse_object};
 use crate::entry::{CommitHeader, encode_change};
 use crate::refusal::Refusal;
@@ -38,6 +40,9 @@ pub(super) fn run(
 
     let plan = plan(draft, commit, commit_time_ms)?;
     write(draft, commit, &plan, commit_time_ms)?;
+    if !plan.rights_changes.is_empty() {
+        draft.rights = Arc::new(draft.rights.changed(plan.rights_changes));
+    }
 
     let answer = CommitResponse {
         results: plan.results,
@@ -53,7 +58,7 @@ pub(super) fn run(
         };
         draft
             .transaction
-            .keep_answer(&commit.principal, &request.key, &kept, expired_ms)?;
+            .keep_answer(&commit.principal.name, &request.key, &kept, expired_ms)?;
         draft.mark_dirty();
     }
     Ok(answer)
@@ -67,7 +72,9 @@ fn find_earlier_answer(
     let Some(request) = &commit.request_key else {
         return Ok(None);
     };
-    let kept = draft.transaction.find_answer(&commit.principal, &request.key)?;
+    let kept = draft
+        .transaction
+        .find_answer(&commit.principal.name, &request.key)?;
     let Some(kept) = kept.filter(|kept| kept.made_ms >= expired_ms) else {
         return Ok(None);
     };
@@ -88,6 +95,8 @@ fn find_earlier_answer(
 struct Plan<'a> {
     changes: Vec<PlannedChange<'a>>,
     results: Vec<OperationResult>,
+    /// What the changes mean for the rights of the proposals after this one.
+    rights_changes: Vec<RightsChange>,
 }
 
 struct PlannedChange<'a> {
@@ -100,14 +109,17 @@ struct PlannedChange<'a> {
 /// The records that the operations before in the batch left; what is not there is as the transaction has it.
 type Overlay<'a> = HashMap<(TableId, &'a str), Option<StoredRecord>>;
 
-/// Checks all operations, each against what the ones before it leave, without writing.
+/// Checks all operations, each against what the ones before it leave, without writing. The writer's rights are those before the
+/// commit, for all of it.
 fn plan<'a>(
     draft: &Draft<'_>,
     commit: &'a RecordCommit,
     commit_time_ms: i64,
 ) -> Result<Plan<'a>, NotApplied> {
     let now = timestamp(commit_time_ms);
+    let role = draft.rights.role_of(&commit.principal);
     let mut overlay = Overlay::new();
+    let mut rights_changes = Vec::new();
     let mut changes = Vec::with_capacity(commit.operations.len());
     let mut results = Vec::with_capacity(commit.operations.len());
     let mut sizes = Sizes::default();
@@ -123,14 +135,41 @@ fn plan<'a>(
             Some(record) => record.clone(),
             None => draft.transaction.find_record(table.id, &request.key)?,
         };
-        check_condition(request, before.as_ref())?;
+        let writer = TableWriter::new(&role, &commit.principal, &request.table);
+        let is_hidden = before.as_ref().is_some_and(|record| !writer.has(&record.value));
+        let seen = before.as_ref().filter(|_| !is_hidden);
+        let intent = intent(request, seen);
+        writer.check(intent).map_err(Refusal::from)?;
+        check_condition(request, seen)?;
+        if is_hidden {
+            match request.action {
+                // A put would create what is there already, which is all that its writer learns of it; a patch finds nothing.
+                RecordAction::Put { .. } | RecordAction::PartialPut { .. } | RecordAction::Patch { .. } => {
+                    return Err(precondition_failed(request, None).into());
+                }
+                RecordAction::Delete => {
+                    results.push(OperationResult::default());
+                    continue;
+                }
+            }
+        }
 
         let revision = Revision(draft.head().0 + changes.len() as u64 + 1);
         let after = match &request.action {
-            RecordAction::Put { .. } | RecordAction::Patch { .. } => Some(StoredRecord {
-                revision,
-                value: stored_value(table, request, before.as_ref(), &now)?,
-            }),
+            RecordAction::Put { .. } | RecordAction::PartialPut { .. } | RecordAction::Patch { .. } => {
+                let before = before.as_ref().map(|record| record.value.as_ref());
+                let stored = stored_value(table, request, &writer, before, &now)?;
+                if writer.is_limited() {
+                    let named = named_attributes(&request.action);
+                    writer
+                        .check_change(intent, table, &named, before, &stored)
+                        .map_err(Refusal::from)?;
+                }
+                Some(StoredRecord {
+                    revision,
+                    value: stored,
+                })
+            }
             RecordAction::Delete => None,
         };
         sizes.add(request, before.as_ref(), after.as_ref())?;
@@ -141,6 +180,10 @@ fn plan<'a>(
             existed,
         });
         if has_changed {
+            let value = after.as_ref().map(|record| record.value.as_ref());
+            let rights_change =
+                RightsChange::read(&request.table, &request.key, value).map_err(Refusal::from)?;
+            rights_changes.extend(rights_change);
             if commit.operations.len() > 1 {
                 overlay.insert(place, after.clone());
             }
@@ -152,7 +195,28 @@ fn plan<'a>(
             });
         }
     }
-    Ok(Plan { changes, results })
+    Ok(Plan {
+        changes,
+        results,
+        rights_changes,
+    })
+}
+
+/// Returns the right that an operation needs, told by what it says of the record, else by whether its writer sees one.
+fn intent(request: &RecordOperation, seen: Option<&StoredRecord>) -> Intent {
+    match (&request.action, request.condition) {
+        (RecordAction::Delete, _) => Intent::Delete,
+        (RecordAction::Patch { .. }, _) => Intent::Update,
+        (RecordAction::Put { .. } | RecordAction::PartialPut { .. }, Condition::Absent) => Intent::Insert,
+        (
+            RecordAction::Put { .. } | RecordAction::PartialPut { .. },
+            Condition::Exists | Condition::Revision(_),
+        ) => Intent::Update,
+        (RecordAction::Put { .. } | RecordAction::PartialPut { .. }, Condition::None) => match seen {
+            Some(_) => Intent::Update,
+            None => Intent::Insert,
+        },
+    }
 }
 
 fn check_condition(request: &RecordOperation, present: Option<&StoredRecord>) -> Result<(), Refusal> {
@@ -165,11 +229,15 @@ fn check_condition(request: &RecordOperation, present: Option<&StoredRecord>) ->
     if holds {
         return Ok(());
     }
-    Err(Refusal::PreconditionFailed {
+    Err(precondition_failed(request, present))
+}
+
+fn precondition_failed(request: &RecordOperation, present: Option<&StoredRecord>) -> Refusal {
+    Refusal::PreconditionFailed {
         table: request.table.clone(),
         key: request.key.clone(),
         present: present.map_or(Revision::ZERO, |record| record.revision),
-    })
+    }
 }
 
 /// How much a commit holds in memory before it is written.
@@ -210,26 +278,23 @@ impl Sizes {
     }
 }
 
-/// Returns the record as it will be stored; checked again if its table has changed since it was checked.
+/// Returns the record as it will be stored; checked again if its table has changed since it was checked, and completed if its
+/// writer does not see all of it.
 fn stored_value(
     table: &Arc<CatalogTable>,
     request: &RecordOperation,
-    before: Option<&StoredRecord>,
+    writer: &TableWriter<'_>,
+    before: Option<&[u8]>,
     now: &str,
 ) -> Result<Bytes, Refusal> {
-    let before = before.map(|record| record.value.as_ref());
-    match &request.action {
+    let value = match &request.action {
         RecordAction::Patch {
             patch,
             record_limit_bytes,
             ..
         } => {
             let Some(before) = before else {
-                return Err(Refusal::PreconditionFailed {
-                    table: request.table.clone(),
-                    key: request.key.clone(),
-                    present: Revision::ZERO,
-                });
+                return Err(precondition_failed(request, None));
             };
             let mut patched = parse_object(table, before)?;
             merge_patch(&mut patched, patch);
@@ -242,18 +307,43 @@ fn stored_value(
                     limit: *record_limit_bytes,
                 });
             }
-            Ok(value.into())
+            return Ok(value.into());
         }
         RecordAction::Put {
             table: checked_against,
             record,
             ..
-        } if Arc::ptr_eq(checked_against, table) => Ok(record.stamped(table, before, now).into()),
-        RecordAction::Put { value, .. } => {
-            let record = check_record(table, &request.key, value)?;
-            Ok(record.stamped(table, before, now).into())
+        } if Arc::ptr_eq(checked_against, table) && !writer.hides_attributes() => {
+            return Ok(record.stamped(table, before, now).into());
         }
-        RecordAction::Delete => Ok(Bytes::new()),
+        RecordAction::Put { value, .. } | RecordAction::PartialPut { value } => value,
+        RecordAction::Delete => return Ok(Bytes::new()),
+    };
+    let record = match (before, Json::parse(value)) {
+        (Some(before), Ok(Json::Object(put))) if writer.hides_attributes() => {
+            let completed = writer.completed(put, &object(before));
+            check_object(table, &request.key, completed)?
+        }
+        // What is no object is refused by the check.
+        (_, _) => check_record(table, &request.key, value)?,
+    };
+    Ok(record.stamped(table, before, now).into())
+}
+
+/// Returns the attributes that an operation itself names.
+fn named_attributes(action: &RecordAction) -> JsonObject {
+    match action {
+        RecordAction::Put { value, .. } | RecordAction::PartialPut { value } => object(value),
+        RecordAction::Patch { patch, .. } => patch.clone(),
+        RecordAction::Delete => JsonObject::new(),
+    }
+}
+
+/// Reads a record; what is none has no attributes.
+fn object(record: &[u8]) -> JsonObject {
+    match Json::parse(record) {
+        Ok(Json::Object(object)) => object,
+        Ok(_) | Err(_) => JsonObject::new(),
     }
 }
 
@@ -266,7 +356,7 @@ fn write(
     let header = CommitHeader {
         commit_time_ms,
         commit_end: Revision(draft.head().0 + plan.changes.len() as u64),
-        principal: &commit.principal,
+        principal: &commit.principal.name,
         traceparent: &commit.traceparent,
     };
     for change in &plan.changes {
@@ -292,7 +382,7 @@ fn write(
             key,
         );
         draft.append(
-            &commit.principal,
+            &commit.principal.name,
             Subject::Record {
                 table: change.table,
                 key,
