@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use settings::{Arguments, Completions, Keys, Manual, Settings, gibibytes, kibibytes, mebibytes};
 
+use crate::access::AccessMode;
 use crate::service::Limits;
-
 use crate::transfer::{ExportArguments, ImportArguments};
 
 /// Tables, their audit log and durable sessions, behind gRPC.
@@ -82,6 +82,8 @@ pub struct ServeSettings {
     pub data: PathBuf,
     /// The schema, if one is named.
     pub schema: Option<PathBuf>,
+    /// Who may do what.
+    pub access: AccessMode,
     /// The bounds.
     pub limits: Limits,
 }
@@ -109,6 +111,13 @@ impl Settings for ServeSettings {
                 .flag("schema", "PATH")
                 .example("schema.graphql")
                 .optional_path(),
+            access: keys
+                .key(
+                    "access.mode",
+                    "`open`: every caller may do everything. `roles`: a caller may do what its role says, a record of `system.role`.",
+                )
+                .flag("access-mode", "MODE")
+                .choice(("open", AccessMode::Open), &[("roles", AccessMode::Roles)]),
             limits: limits(keys),
         };
         keys.check(
@@ -171,6 +180,23 @@ fn limits(keys: &mut Keys) -> Limits {
             .key("session.expiry_interval", "How often idle sessions are looked for.")
             .flag("expiry-interval", "DURATION")
             .duration(default.expiry_interval, Duration::from_millis(1)..=YEAR),
+        sessions_per_principal: keys
+            .key("session.per_principal", "How many sessions a named principal may have.")
+            .flag("sessions-per-principal", "COUNT")
+            .count(default.sessions_per_principal, 1..=1_000_000_000),
+        sessions_in_all: keys
+            .key("session.max", "How many sessions there may be in all.")
+            .flag("sessions-max", "COUNT")
+            .count(default.sessions_in_all, 1..=1_000_000_000),
+        access_log_age_max: keys
+            .key("access_log.age", "How long an entry of the access log is kept.")
+            .duration(default.access_log_age_max, Duration::from_millis(1)..=100 * YEAR),
+        access_log_bytes_max: keys
+            .key(
+                "access_log.bytes",
+                "How much the access log may take, about, before its oldest entries go earlier.",
+            )
+            .bytes(usize::try_from(default.access_log_bytes_max).unwrap_or(usize::MAX), 1..=gibibytes(1 << 20)) as u64,
         concurrent_searches: keys
             .key(
                 "store.concurrent_searches",

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::access::Rights;
 use crate::catalog::{Catalog, CatalogTable, TableName};
 use crate::clock::Clock;
 use crate::commit::{Pipeline, Writability};
@@ -31,6 +32,7 @@ pub(crate) struct Feed {
     pub(crate) cursor_seal: CursorSeal,
     pub(crate) leases: Arc<Leases>,
     pub(crate) catalog: watch::Receiver<Arc<Catalog>>,
+    pub(crate) rights: watch::Receiver<Arc<Rights>>,
     /// Ends all watches.
     pub(crate) shutdown: CancellationToken,
     /// The oldest revision that the log has; it never falls.
@@ -62,6 +64,11 @@ impl Feed {
     /// Returns the catalogue as it is now.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.borrow())
+    }
+
+    /// Returns the rights as they are now: at least those of the last commit that was acknowledged.
+    pub(crate) fn rights(&self) -> Arc<Rights> {
+        Arc::clone(&self.rights.borrow())
     }
 
     /// Returns a table of the catalogue.

@@ -10,6 +10,7 @@
 //! [`Service`] is the whole of it in a process, and [`run()`] the process.
 
 mod access;
+mod access_log;
 mod api;
 mod bells;
 mod catalog;
@@ -36,6 +37,7 @@ mod telemetry;
 mod testing;
 mod transfer;
 
+pub use access::AccessMode;
 pub use catalog::{SchemaError, SchemaReadError, SchemaSource};
 pub use config::ServeSettings;
 pub use run::run;

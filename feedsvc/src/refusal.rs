@@ -4,6 +4,7 @@ use crate::access::Denied;
 use crate::catalog::{RecordFault, TableName};
 use crate::revision::Revision;
 use crate::search::{ConditionFault, InvalidCursor, ScanLimit, SearchError};
+use crate::session::SessionLimit;
 use crate::store::StoreError;
 
 /// Why a call is refused; nothing was changed then.
@@ -24,6 +25,8 @@ pub(crate) enum Refusal {
     InvalidCursor,
     #[error("the search is refused: {0}")]
     ScanLimit(Box<ScanLimit>),
+    #[error("more than {limit} changes of the targets cannot be shown; narrow the range of revisions")]
+    HiddenLimit { limit: usize },
     #[error(transparent)]
     InvalidRecord(#[from] RecordFault),
     #[error("{what} is larger than {limit} bytes")]
@@ -51,6 +54,8 @@ pub(crate) enum Refusal {
     Fenced,
     #[error("the session has {limit} subscriptions, which is as many as it may have")]
     TooManySubscriptions { limit: u32 },
+    #[error("{} has {limit} sessions, which is as many as it may have", whose.name())]
+    TooManySessions { whose: SessionLimit, limit: u64 },
     #[error("the log begins at revision {oldest}")]
     Compacted { oldest: Revision },
     #[error("the revision or its hash is none of this log, which ends at revision {head}")]

@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::access::AccessMode;
 use crate::api::operator::{self, OperatorError};
 use crate::catalog::SchemaSource;
 use crate::clock::{Clock, SystemClock};
@@ -143,13 +144,20 @@ async fn serve_until_signal(settings: ServeSettings) -> Result<(), RunError> {
     let address = listener.local_addr().map_err(in_use)?;
 
     let data = settings.data;
+    let access = settings.access;
     let service = Service::open(Options {
         data: data.clone(),
         schema: settings.schema.map_or(SchemaSource::Stored, SchemaSource::Path),
+        access,
         limits: settings.limits,
     })
     .await?;
-    info!("open mode: no authentication, every caller on this machine is super_user");
+    match access {
+        AccessMode::Open => info!("open mode: no authentication, every caller on this machine is super_user"),
+        AccessMode::Roles => {
+            info!("roles mode: a caller may do what its role says; it vouches for its principal itself")
+        }
+    }
 
     let mut stdout = std::io::stdout();
     writeln!(stdout, "feedsvc ready listen={address} data={}", data.display()).map_err(RunError::Output)?;

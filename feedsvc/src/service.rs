@@ -11,10 +11,11 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::info;
+use tracing::{info, warn};
 
+use crate::access::{AccessMode, Rights, RightsChange};
 use crate::api;
-use crate::catalog::{Catalog, SchemaReadError, SchemaSource, TableDefinition, TableName};
+use crate::catalog::{Catalog, OWN_TABLES, SchemaReadError, SchemaSource, TableDefinition, TableName};
 use crate::clock::{Clock, SystemClock};
 use crate::commit::{Committer, CommitterParts, Pipeline, Writability};
 use crate::expiry;
@@ -31,8 +32,8 @@ use crate::store::{Reader, StoreError, StoreOpenError, Writer};
 /// How long calls that are under way at the end may take. Watches end at once, so only a reader that takes nothing
 /// from its connection, or a very large commit, needs so much.
 const END_GRACE: Duration = Duration::from_millis(500);
-/// How many stored tables are read at a time at the start.
-const TABLES_PER_READ: usize = 1_000;
+/// How many stored tables, roles or users are read at a time at the start.
+const RECORDS_PER_READ: usize = 1_000;
 
 /// What a service is opened with.
 #[derive(Clone, Debug)]
@@ -41,6 +42,8 @@ pub struct Options {
     pub data: PathBuf,
     /// Where the tables come from.
     pub schema: SchemaSource,
+    /// Whether roles are looked at.
+    pub access: AccessMode,
     /// The bounds.
     pub limits: Limits,
 }
@@ -78,6 +81,14 @@ pub struct Limits {
     pub bookmark_interval: Duration,
     /// How long a key seals what gateways give out before a new one is made.
     pub sealing_key_age: Duration,
+    /// How many sessions a principal may have; not the anonymous one, which is everybody without a name.
+    pub sessions_per_principal: u64,
+    /// How many sessions there may be in all.
+    pub sessions_in_all: u64,
+    /// For how long an entry of the access log is kept.
+    pub access_log_age_max: Duration,
+    /// How much the access log may take, about, in bytes.
+    pub access_log_bytes_max: u64,
 }
 
 impl Default for Limits {
@@ -100,6 +111,10 @@ impl Default for Limits {
             retention_interval: Duration::from_secs(1),
             bookmark_interval: Duration::from_secs(5),
             sealing_key_age: Duration::from_secs(24 * 60 * 60),
+            sessions_per_principal: 10_000,
+            sessions_in_all: 200_000,
+            access_log_age_max: Duration::from_secs(30 * 24 * 60 * 60),
+            access_log_bytes_max: 1024 * 1024 * 1024,
         }
     }
 }
@@ -110,6 +125,7 @@ impl Options {
         Options {
             data: data.into(),
             schema,
+            access: AccessMode::default(),
             limits: Limits::default(),
         }
     }
@@ -177,20 +193,27 @@ impl Service {
         clock: Arc<dyn Clock>,
         wrap_writer: impl FnOnce(Box<dyn Writer>) -> Box<dyn Writer>,
     ) -> Result<Service, OpenError> {
-        let Options { data, schema, limits } = options;
+        let Options {
+            data,
+            schema,
+            access,
+            limits,
+        } = options;
         let opening = tokio::task::spawn_blocking({
             let data = data.clone();
-            move || open_store(&data, &schema)
+            move || open_store(&data, &schema, access)
         });
         let opened = opening.await.unwrap_or_else(|lost| Err(unusable(&data, &lost)))?;
         let Opened {
             store,
             definitions,
             catalog,
+            rights,
         } = opened;
         let bounds = store.reader.bounds().map_err(|error| unusable(&data, &error))?;
 
         let (catalog_sender, catalog) = watch::channel(Arc::new(catalog));
+        let (rights_sender, rights) = watch::channel(Arc::new(rights));
         let (writability_sender, writability) = watch::channel(Writability::Writable);
         let oldest = Arc::new(AtomicU64::new(bounds.oldest.0));
         let ring = Arc::new(Ring::new(bounds.head, limits.ring_bytes));
@@ -202,6 +225,12 @@ impl Service {
             leases: Arc::clone(&leases),
             ring: Arc::clone(&ring),
             catalog: catalog_sender,
+            rights: rights_sender,
+            load_rights: Box::new({
+                let reader = Arc::clone(&store.reader);
+                move || load_rights(reader.as_ref(), access)
+            }),
+            limits: limits.clone(),
             writability: writability_sender,
             oldest: Arc::clone(&oldest),
         });
@@ -228,6 +257,7 @@ impl Service {
             ring,
             leases,
             catalog,
+            rights,
             shutdown: CancellationToken::new(),
             oldest,
             writability: writability.clone(),
@@ -328,12 +358,15 @@ struct Opened {
     /// What the catalogue is to become; `None`: it stays.
     definitions: Option<Vec<TableDefinition>>,
     catalog: Catalog,
+    rights: Rights,
 }
 
-fn open_store(data: &Path, schema: &SchemaSource) -> Result<Opened, OpenError> {
+fn open_store(data: &Path, schema: &SchemaSource, access: AccessMode) -> Result<Opened, OpenError> {
     let definitions = schema.read()?;
-    let store = sqlite::open(data)?;
-    let catalog = load_catalog(store.reader.as_ref()).map_err(|error| unusable(data, &error))?;
+    let mut store = sqlite::open(data)?;
+    let mut catalog = load_catalog(store.reader.as_ref()).map_err(|error| unusable(data, &error))?;
+    add_own_tables(&mut store.writer, &mut catalog).map_err(|error| unusable(data, &error))?;
+    let rights = load_rights(store.reader.as_ref(), access).map_err(|error| unusable(data, &error))?;
     if definitions.is_none() && catalog.tables().next().is_none() {
         return Err(OpenError::NoTables {
             data: data.to_owned(),
@@ -343,7 +376,58 @@ fn open_store(data: &Path, schema: &SchemaSource) -> Result<Opened, OpenError> {
         store,
         definitions,
         catalog,
+        rights,
     })
+}
+
+/// Puts the tables of the service itself into the catalogue, and makes room for them in a store that never had them. They are no part
+/// of a schema, so that is no entry of the log.
+fn add_own_tables(writer: &mut dyn Writer, catalog: &mut Catalog) -> Result<(), StoreError> {
+    let head = writer.head()?;
+    let mut transaction = writer.begin()?;
+    let mut has_changed = false;
+    for definition in OWN_TABLES.map(|definition| definition()) {
+        let id = match catalog.find_id(&definition.name()) {
+            Some(id) => id,
+            None => {
+                has_changed = true;
+                transaction.create_table(&definition.name())?
+            }
+        };
+        catalog.insert_own(id, definition);
+    }
+    if has_changed {
+        transaction.commit(&head)?;
+    }
+    Ok(())
+}
+
+/// Reads the roles and users that the store has.
+fn load_rights(reader: &dyn Reader, access: AccessMode) -> Result<Rights, StoreError> {
+    let mut changes = Vec::new();
+    for (name, id) in reader.table_ids()? {
+        if name != TableName::system_role() && name != TableName::system_user() {
+            continue;
+        }
+        let mut after_key = String::new();
+        loop {
+            let records = reader.read_records(id, &after_key, RECORDS_PER_READ)?;
+            let Some(last) = records.last() else {
+                break;
+            };
+            after_key = last.key.clone();
+            for stored in &records {
+                match RightsChange::read(&name, &stored.key, Some(&stored.record.value)) {
+                    Ok(change) => changes.extend(change),
+                    // It was checked when it was written, so another version of this program wrote it. Without it there are fewer rights.
+                    Err(fault) => {
+                        warn!(table = %name, key = stored.key, error = %fault, "left out a role or user")
+                    }
+                }
+            }
+        }
+    }
+    Ok(Rights::new(access).changed(changes))
 }
 
 /// Reads the catalogue that the store has.
@@ -355,7 +439,7 @@ fn load_catalog(reader: &dyn Reader) -> Result<Catalog, StoreError> {
     };
     let mut after_key = String::new();
     loop {
-        let records = reader.read_records(system_id, &after_key, TABLES_PER_READ)?;
+        let records = reader.read_records(system_id, &after_key, RECORDS_PER_READ)?;
         let Some(last) = records.last() else {
             return Ok(catalog);
         };

@@ -24,6 +24,46 @@ pub(crate) struct SessionRecord {
     pub(crate) owner_instance: String,
     /// The revision of the owner's open; 0: none.
     pub(crate) fence: Revision,
+    /// Where other instances reach the owner; empty: nowhere.
+    pub(crate) owner_address: String,
+    /// One of [`LOG_LEVELS`]; empty: none was set.
+    pub(crate) log_level: String,
+}
+
+/// The levels of log messages, from the least to the most severe (MCP 2025-11-25, Logging, Log Levels).
+pub(crate) const LOG_LEVELS: [&str; 8] = [
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+];
+
+/// Whose sessions there are as many of as there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionLimit {
+    Principal,
+    Service,
+}
+
+impl SessionLimit {
+    /// Returns the name that stands in a refusal.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            SessionLimit::Principal => "principal",
+            SessionLimit::Service => "service",
+        }
+    }
+}
+
+/// How many sessions there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SessionCounts {
+    pub(crate) of_principal: u64,
+    pub(crate) in_all: u64,
 }
 
 /// A subscription of a session.
@@ -56,6 +96,7 @@ pub(crate) enum SessionCommand {
     },
     Open {
         instance: String,
+        address: String,
     },
     Close {
         fence: Revision,
@@ -66,13 +107,25 @@ pub(crate) enum SessionCommand {
         stream: StreamNeed,
         /// 0: no limit.
         subscriptions_max: u32,
+        fence: FenceNeed,
     },
     Unsubscribe {
         uri: String,
+        fence: FenceNeed,
+    },
+    SetLogLevel {
+        level: String,
     },
     Delete,
     /// Delete it if it has been idle for too long.
     Expire,
+}
+
+/// Whether a command needs the stream's fence to be a certain one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FenceNeed {
+    Exactly(Revision),
+    NotChecked,
 }
 
 /// Whether a subscribe needs a live stream.
@@ -91,6 +144,9 @@ pub(crate) struct Facts {
     /// The subscription that the command names.
     pub(crate) subscription: Option<Subscription>,
     pub(crate) subscription_count: u64,
+    /// How many sessions there are, and how many there may be; counted for a create only.
+    pub(crate) sessions: SessionCounts,
+    pub(crate) sessions_max: SessionCounts,
     /// The owner's watch is open, or broke a moment ago.
     pub(crate) owner_is_live: bool,
     /// The latest moment at which the service knows the session to have been active, apart from its record.
@@ -123,6 +179,7 @@ pub(crate) enum Effect {
     Unsubscribed {
         uri: String,
     },
+    LogLevelSet(SessionRecord),
     Deleted(DeleteCause),
 }
 
@@ -156,6 +213,7 @@ pub(crate) fn decide(
                 problem: "it was used before",
             });
         }
+        check_counts(principal, facts)?;
         return Ok(Effect::Created(SessionRecord {
             id: id.to_owned(),
             principal: principal.to_owned(),
@@ -167,6 +225,8 @@ pub(crate) fn decide(
             idle_timeout_ms: *idle_timeout_ms,
             owner_instance: String::new(),
             fence: Revision::ZERO,
+            owner_address: String::new(),
+            log_level: String::new(),
         }));
     }
 
@@ -179,8 +239,9 @@ pub(crate) fn decide(
     match command {
         // Handled above; deciding it again would say the same as for an id that is used.
         SessionCommand::Create { .. } => Ok(Effect::Nothing { revision: None }),
-        SessionCommand::Open { instance } => Ok(Effect::Opened(SessionRecord {
+        SessionCommand::Open { instance, address } => Ok(Effect::Opened(SessionRecord {
             owner_instance: instance.clone(),
+            owner_address: address.clone(),
             last_active_ms: session.last_active_ms.max(facts.now_ms),
             ..session.clone()
         })),
@@ -194,6 +255,7 @@ pub(crate) fn decide(
                 session: SessionRecord {
                     owner_instance: String::new(),
                     fence: Revision::ZERO,
+                    owner_address: String::new(),
                     last_active_ms: session.last_active_ms.max(facts.now_ms),
                     ..session.clone()
                 },
@@ -204,7 +266,9 @@ pub(crate) fn decide(
             spelling,
             stream,
             subscriptions_max,
+            fence,
         } => {
+            check_fence(*fence, session)?;
             if *stream == StreamNeed::Required && !(has_owner && facts.owner_is_live) {
                 return Err(Refusal::NoStream);
             }
@@ -223,10 +287,21 @@ pub(crate) fn decide(
                 spelling: spelling.clone(),
             })
         }
-        SessionCommand::Unsubscribe { uri } => match facts.subscription {
-            Some(_) => Ok(Effect::Unsubscribed { uri: uri.clone() }),
-            None => Ok(Effect::Nothing { revision: None }),
-        },
+        SessionCommand::Unsubscribe { uri, fence } => {
+            check_fence(*fence, session)?;
+            match facts.subscription {
+                Some(_) => Ok(Effect::Unsubscribed { uri: uri.clone() }),
+                None => Ok(Effect::Nothing { revision: None }),
+            }
+        }
+        SessionCommand::SetLogLevel { level } if session.log_level == *level => {
+            Ok(Effect::Nothing { revision: None })
+        }
+        SessionCommand::SetLogLevel { level } => Ok(Effect::LogLevelSet(SessionRecord {
+            log_level: level.clone(),
+            last_active_ms: session.last_active_ms.max(facts.now_ms),
+            ..session.clone()
+        })),
         SessionCommand::Delete => Ok(Effect::Deleted(DeleteCause::Client)),
         SessionCommand::Expire => {
             let active_ms = session.last_active_ms.max(facts.active_ms);
@@ -239,10 +314,36 @@ pub(crate) fn decide(
     }
 }
 
+/// The bound of a principal does not count for the anonymous one, which is not one client but all of them.
+fn check_counts(principal: &str, facts: &Facts) -> Result<(), Refusal> {
+    let (present, max) = (facts.sessions, facts.sessions_max);
+    if !principal.is_empty() && present.of_principal >= max.of_principal {
+        return Err(Refusal::TooManySessions {
+            whose: SessionLimit::Principal,
+            limit: max.of_principal,
+        });
+    }
+    if present.in_all >= max.in_all {
+        return Err(Refusal::TooManySessions {
+            whose: SessionLimit::Service,
+            limit: max.in_all,
+        });
+    }
+    Ok(())
+}
+
+fn check_fence(need: FenceNeed, session: &SessionRecord) -> Result<(), Refusal> {
+    match need {
+        FenceNeed::Exactly(fence) if fence != session.fence => Err(Refusal::Fenced),
+        FenceNeed::Exactly(_) | FenceNeed::NotChecked => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{
-        DeleteCause, Effect, Facts, SessionCommand, SessionRecord, StreamNeed, Subscription, decide,
+        DeleteCause, Effect, Facts, FenceNeed, SessionCommand, SessionCounts, SessionRecord, StreamNeed,
+        Subscription, decide,
     };
     use crate::revision::Revision;
 
@@ -258,6 +359,8 @@ mod tests {
             idle_timeout_ms: 50,
             owner_instance: "a".into(),
             fence: Revision(7),
+            owner_address: "a:1".into(),
+            log_level: "info".into(),
         }
     }
 
@@ -267,6 +370,11 @@ mod tests {
             is_spent: false,
             subscription: None,
             subscription_count: 2,
+            sessions: SessionCounts::default(),
+            sessions_max: SessionCounts {
+                of_principal: 10,
+                in_all: 20,
+            },
             owner_is_live: true,
             active_ms: 0,
             now_ms: 150,
@@ -279,6 +387,7 @@ mod tests {
             spelling: "U".into(),
             stream,
             subscriptions_max,
+            fence: FenceNeed::NotChecked,
         }
     }
 
@@ -296,6 +405,7 @@ mod tests {
             }) => format!("closed by {instance}, now {:?}", session.owner_instance),
             Ok(Effect::Subscribed { .. }) => "subscribed".to_owned(),
             Ok(Effect::Unsubscribed { .. }) => "unsubscribed".to_owned(),
+            Ok(Effect::LogLevelSet(session)) => format!("log level {}", session.log_level),
             Ok(Effect::Deleted(DeleteCause::Client)) => "deleted".to_owned(),
             Ok(Effect::Deleted(DeleteCause::Expired)) => "expired".to_owned(),
             Err(refusal) => refusal.to_string(),
@@ -305,7 +415,10 @@ mod tests {
 
     #[test]
     fn commands_on_a_session_do_what_the_contract_says() {
-        let open = SessionCommand::Open { instance: "b".into() };
+        let open = SessionCommand::Open {
+            instance: "b".into(),
+            address: "b:1".into(),
+        };
         let unowned = Facts {
             session: Some(SessionRecord {
                 owner_instance: String::new(),
@@ -332,7 +445,10 @@ mod tests {
             ..facts()
         };
         let required = subscribe(StreamNeed::Required, 0);
-        let unsubscribe = SessionCommand::Unsubscribe { uri: "u".into() };
+        let unsubscribe = SessionCommand::Unsubscribe {
+            uri: "u".into(),
+            fence: FenceNeed::NotChecked,
+        };
 
         check("alice", &open, &facts(), "opened by b");
         check("bob", &open, &facts(), "the session belongs to another principal");
@@ -381,6 +497,77 @@ mod tests {
         check("alice", &unsubscribe, &facts(), "nothing");
         check("alice", &SessionCommand::Delete, &facts(), "deleted");
         check("alice", &SessionCommand::Delete, &gone, "unknown session");
+    }
+
+    #[test]
+    fn b_3_9_a_late_write_of_an_old_owner_is_refused() {
+        let fences = [
+            (FenceNeed::NotChecked, true),
+            (FenceNeed::Exactly(Revision(7)), true),
+            (FenceNeed::Exactly(Revision(6)), false),
+            (FenceNeed::Exactly(Revision(8)), false),
+        ];
+        for (fence, is_present) in fences {
+            let fenced = "the stream was opened again since";
+            let subscribe = SessionCommand::Subscribe {
+                uri: "u".into(),
+                spelling: "U".into(),
+                stream: StreamNeed::NotRequired,
+                subscriptions_max: 0,
+                fence,
+            };
+            check(
+                "alice",
+                &subscribe,
+                &facts(),
+                if is_present { "subscribed" } else { fenced },
+            );
+            let unsubscribe = SessionCommand::Unsubscribe {
+                uri: "u".into(),
+                fence,
+            };
+            check(
+                "alice",
+                &unsubscribe,
+                &facts(),
+                if is_present { "nothing" } else { fenced },
+            );
+        }
+    }
+
+    #[test]
+    fn a_level_that_is_set_already_changes_nothing() {
+        let set = |level: &str| SessionCommand::SetLogLevel { level: level.into() };
+        check("alice", &set("error"), &facts(), "log level error");
+        check("alice", &set("info"), &facts(), "nothing");
+        check(
+            "bob",
+            &set("error"),
+            &facts(),
+            "the session belongs to another principal",
+        );
+    }
+
+    #[test]
+    fn b_15_2_sessions_are_bounded_per_named_principal_and_in_all() {
+        let create = SessionCommand::Create {
+            protocol_version: "v".into(),
+            client_info: String::new(),
+            client_capabilities: String::new(),
+            idle_timeout_ms: 1,
+        };
+        let with = |of_principal, in_all| Facts {
+            session: None,
+            sessions: SessionCounts { of_principal, in_all },
+            ..facts()
+        };
+        let principal_is_full = "principal has 10 sessions, which is as many as it may have";
+        let service_is_full = "service has 20 sessions, which is as many as it may have";
+        check("alice", &create, &with(9, 19), "created");
+        check("alice", &create, &with(10, 19), principal_is_full);
+        check("", &create, &with(10, 19), "created");
+        check("", &create, &with(10, 20), service_is_full);
+        check("alice", &create, &with(0, 20), service_is_full);
     }
 
     #[test]

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use proto::feed::v1::CommitResponse;
+use proto::feed::v1::{AccessEntry, CommitResponse};
 use tempfile::TempDir;
 
+use crate::access::{AccessMode, Principal};
+use crate::access_log::AccessRecord;
 use crate::catalog::{GivenTimes, SchemaSource, TableName, check_record};
 use crate::clock::testing::ManualClock;
 use crate::commit::{
@@ -32,6 +34,7 @@ pub(crate) struct Bench {
     pub(crate) directory: TempDir,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) limits: Limits,
+    pub(crate) access: AccessMode,
 }
 
 impl Bench {
@@ -40,6 +43,7 @@ impl Bench {
             directory: tempfile::tempdir().unwrap(),
             clock: Arc::new(ManualClock::new(START_MS)),
             limits: Limits::default(),
+            access: AccessMode::Open,
         }
     }
 
@@ -62,6 +66,7 @@ impl Bench {
         };
         let options = Options {
             limits: self.limits.clone(),
+            access: self.access,
             ..Options::new(self.data(), source)
         };
         Service::open_with(options, self.clock.clone(), wrap_writer).await
@@ -101,13 +106,24 @@ pub(crate) fn delete(table: &str, key: &str) -> RecordOperation {
 /// Commits operations as the anonymous principal.
 pub(crate) async fn commit(feed: &Feed, operations: Vec<RecordOperation>) -> Result<CommitResponse, Refusal> {
     let commit = RecordCommit {
-        principal: String::new(),
+        principal: Principal::default(),
         traceparent: String::new(),
         operations,
         request_key: None,
         puts: PutRules::default(),
     };
     feed.pipeline.commit_records(commit).await
+}
+
+/// Appends entries to the access log; returns the number of the last.
+pub(crate) async fn record_access(feed: &Feed, count: usize) -> u64 {
+    let entry = AccessEntry {
+        method: "ping".to_owned(),
+        outcome: "ok".to_owned(),
+        ..AccessEntry::default()
+    };
+    let record = AccessRecord::check(entry).unwrap();
+    feed.pipeline.record_access(vec![record; count]).await.unwrap()
 }
 
 /// Runs a command on a session of the principal "alice".

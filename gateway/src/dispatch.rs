@@ -121,6 +121,10 @@ pub(crate) enum RefusalCause {
     UnknownSession,
     /// The feed service is away.
     Unavailable,
+    /// The principal has as much as it may have.
+    PrincipalLimit,
+    /// The service has as much as it may have.
+    ServiceLimit,
     /// Something is wrong here.
     Internal,
 }
@@ -537,6 +541,18 @@ fn failed(id: Option<&RequestId>, failure: Failure) -> Outcome {
             RefusalCause::Unavailable,
             id,
             &RpcError::internal("feed service unavailable"),
+        ),
+        Failure::TooManySessions => refused(
+            RefusalCause::PrincipalLimit,
+            id,
+            &RpcError::internal(
+                "too many sessions: delete one that is not used any more, or wait until one expires",
+            ),
+        ),
+        Failure::TooManySessionsInAll => refused(
+            RefusalCause::ServiceLimit,
+            id,
+            &RpcError::internal("too many sessions in all: try again later"),
         ),
         Failure::Internal => {
             error!("a request failed for a reason that is logged above");

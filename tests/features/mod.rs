@@ -8,6 +8,7 @@
 //! - `drain`, `slow`: the planned end of an instance (B-4.12), readers that do not read (B-4.9);
 //! - `http_sse`: B-7, the older transport;
 //! - `small_methods`: B-13;
+//! - `rights`: B-14.3 as far as the gateway lets them through yet;
 //! - `records`: B-8 as far as it goes, and the REST surface;
 //! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6; `modern_clients`: clients of others;
 //! - `retention`: a log that was trimmed; `backup`: backups, and what holds after a restore;
@@ -34,6 +35,7 @@ mod records;
 mod requests;
 mod resume;
 mod retention;
+mod rights;
 mod sessions;
 mod slow;
 mod small_methods;

@@ -391,3 +391,23 @@ fn b_6_9_a_cancelled_request_of_the_legacy_era_gets_no_answer() {
     assert_eq!(client.send(&again).status, 200);
     stack.feed.service().resume();
 }
+
+#[test]
+fn b_15_2_an_initialize_beyond_the_limit_of_the_service_is_told_to_come_back() {
+    let stack = Stack::start_with(1, &[("--sessions-max", "2")], &[]);
+    let initialize = || Request::mcp(initialize_body("\"2025-11-25\"")).send(stack.gateways[0].application);
+    let first = Client::initialize(stack.gateways[0].application, "2025-11-25");
+    let second = initialize();
+    assert_eq!(second.status, 200, "{second:?}");
+    let third = initialize();
+    assert_eq!((third.status, third.error_code()), (503, -32603), "{third:?}");
+    assert_eq!(third.header("mcp-session-id"), None, "{third:?}");
+    let retry_after = third
+        .header("retry-after")
+        .and_then(|seconds| seconds.parse::<u64>().ok());
+    assert!(retry_after.is_some_and(|seconds| seconds > 0), "{third:?}");
+    let deleted = first.delete();
+    assert_eq!(deleted.status, 204, "{deleted:?}");
+    let again = initialize();
+    assert_eq!(again.status, 200, "an end makes room: {again:?}");
+}

@@ -8,11 +8,11 @@ use proto::feed::v1::maintenance_client::MaintenanceClient;
 use proto::feed::v1::record_operation::Action;
 use proto::feed::v1::sessions_client::SessionsClient;
 use proto::feed::v1::{
-    Change, CommitRequest, CommitResponse, CompactRequest, Delete, Entry, GetSessionRequest, Put,
+    Change, CommitRequest, CommitResponse, CompactRequest, Delete, Entry, GetSessionRequest, Principal, Put,
     ReadLogRequest, RecordOperation, Session, StatusRequest, StatusResponse, VerifyRequest,
 };
-use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
 
 use super::{PATIENCE, RUNTIME, eventually};
 
@@ -159,6 +159,33 @@ impl Truth {
             .await
             .expect("the commit is accepted")
             .into_inner()
+    }
+
+    /// Commits a batch as the anonymous principal, or returns why not.
+    pub fn try_commit(&self, operations: Vec<RecordOperation>) -> Result<CommitResponse, Status> {
+        let request = CommitRequest {
+            operations,
+            ..Default::default()
+        };
+        let answer = RUNTIME.block_on(FeedClient::new(self.channel.clone()).commit(request))?;
+        Ok(answer.into_inner())
+    }
+
+    /// Writes a role, as a super_user.
+    pub fn set_role(&self, name: &str, role: &str) {
+        let request = CommitRequest {
+            principal: Some(Principal {
+                role: "super_user".into(),
+                ..Default::default()
+            }),
+            operations: vec![RecordOperation {
+                database: "system".into(),
+                ..put("role", name, role)
+            }],
+            ..Default::default()
+        };
+        let answer = RUNTIME.block_on(FeedClient::new(self.channel.clone()).commit(request));
+        answer.expect("a super_user may write roles");
     }
 
     /// Returns a session's record, if it exists.

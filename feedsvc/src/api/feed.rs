@@ -16,11 +16,12 @@ use proto::feed::v1::{
 use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
-use super::request::{admit, check_key, invalid};
+use super::request::{Caller, admit, check_key, invalid};
 use super::status::status;
 use super::watch::WatchStream;
+use super::watch_sight::WatchSight;
 use super::{log, search};
-use crate::access::{Action, Object, decide};
+use crate::access::{Action, Object, Operation, TableWriter};
 use crate::catalog::{CatalogTable, GivenTimes, TableName, check_record, parse_object};
 use crate::commit::{Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey};
 use crate::entry::checked_traceparent;
@@ -48,12 +49,12 @@ impl FeedApi {
     }
 
     async fn commit(&self, request: CommitRequest) -> Result<CommitResponse, Refusal> {
-        let principal = admit(
+        let caller = admit(
             &self.feed,
             &request.feed,
             request.principal,
-            Action::Write,
-            Object::Feed,
+            Action::Call,
+            Object::Own,
         )?;
         if request.operations.is_empty() {
             return Err(invalid("operations", "there is none"));
@@ -75,7 +76,7 @@ impl FeedApi {
             });
         }
         if request.keep_times {
-            decide(&principal, Action::KeepTimes, Object::Feed)?;
+            caller.check(Action::Call, Object::Operation(Operation::KeepTimes))?;
         }
         let puts = PutRules {
             skip_equal: request.skip_equal,
@@ -91,17 +92,17 @@ impl FeedApi {
         });
 
         let operations = if size_bytes < LONG_CHECK_BYTES {
-            check_operations(&self.feed, &principal, request.operations, puts.times)?
+            check_operations(&self.feed, &caller, request.operations, puts.times)?
         } else {
-            let (feed, principal) = (Arc::clone(&self.feed), principal.clone());
+            let (feed, caller) = (Arc::clone(&self.feed), caller.clone());
             let check = tokio::task::spawn_blocking(move || {
-                check_operations(&feed, &principal, request.operations, puts.times)
+                check_operations(&feed, &caller, request.operations, puts.times)
             });
             check.await.unwrap_or(Err(Refusal::Unavailable))?
         };
         let commit = RecordCommit {
             traceparent: checked_traceparent(&request.traceparent).to_owned(),
-            principal,
+            principal: caller.principal,
             operations,
             request_key,
             puts,
@@ -110,31 +111,36 @@ impl FeedApi {
     }
 
     async fn get_catalog(&self, request: GetCatalogRequest) -> Result<GetCatalogResponse, Refusal> {
-        admit(
+        let caller = admit(
             &self.feed,
             &request.feed,
             request.principal,
-            Action::Read,
-            Object::Feed,
+            Action::Call,
+            Object::Own,
         )?;
         // The head first: the catalogue is published before it, so it has everything up to this head.
         let head = self.feed.ring.head();
         let catalog = self.feed.catalog();
         Ok(GetCatalogResponse {
-            tables: catalog.tables().map(|table| table_message(table)).collect(),
+            tables: catalog
+                .tables()
+                .filter(|table| caller.check(Action::Describe, Object::Table(&table.name)).is_ok())
+                .map(|table| table_message(table, &caller))
+                .collect(),
             revision: head.max(catalog.revision).0,
         })
     }
 
     async fn watch(&self, request: WatchRequest) -> Result<WatchStream, Refusal> {
-        admit(
+        let caller = admit(
             &self.feed,
             &request.feed,
             request.principal.clone(),
-            Action::Read,
-            Object::Feed,
+            Action::Call,
+            Object::Own,
         )?;
-        WatchStream::open(Arc::clone(&self.feed), request).await
+        let sight = WatchSight::new(caller, &request)?;
+        WatchStream::open(Arc::clone(&self.feed), request, sight).await
     }
 }
 
@@ -165,24 +171,24 @@ fn hash_operations(operations: &[OperationMessage], puts: PutRules) -> [u8; 32] 
 
 fn check_operations(
     feed: &Feed,
-    principal: &str,
+    caller: &Caller,
     operations: Vec<OperationMessage>,
     times: GivenTimes,
 ) -> Result<Vec<RecordOperation>, Refusal> {
     operations
         .into_iter()
-        .map(|operation| check_operation(feed, principal, operation, times))
+        .map(|operation| check_operation(feed, caller, operation, times))
         .collect()
 }
 
 fn check_operation(
     feed: &Feed,
-    principal: &str,
+    caller: &Caller,
     operation: OperationMessage,
     times: GivenTimes,
 ) -> Result<RecordOperation, Refusal> {
     let name = TableName::new(operation.database, operation.table);
-    decide(principal, Action::Write, Object::Table(&name))?;
+    check_may_write(caller, &name, operation.action.as_ref())?;
     check_key(&operation.key)?;
     let table = feed.get_table(&name)?;
     let condition = match operation
@@ -195,7 +201,7 @@ fn check_operation(
         Some(ConditionMessage::Revision(revision)) => Condition::Revision(Revision(revision)),
     };
     let action = match operation.action {
-        Some(ActionMessage::Put(put)) => check_put(feed, table, &operation.key, put.value, times)?,
+        Some(ActionMessage::Put(put)) => check_put(feed, caller, table, &operation.key, put.value, times)?,
         Some(ActionMessage::Delete(_)) => RecordAction::Delete,
         Some(ActionMessage::Patch(patch)) => check_patch(feed, &table, &patch.value)?,
         None => return Err(invalid("operations.action", "it is missing")),
@@ -208,8 +214,27 @@ fn check_operation(
     })
 }
 
+/// Denies what the role may not do whatever the record is, before anything is told of the table; the rest is decided where the record is
+/// known (`commit::records`).
+fn check_may_write(
+    caller: &Caller,
+    table: &TableName,
+    action: Option<&ActionMessage>,
+) -> Result<(), Refusal> {
+    let may = |action| caller.check(action, Object::Table(table));
+    match action {
+        Some(ActionMessage::Put(_)) | None => {
+            may(Action::Insert).or_else(|denied| may(Action::Update).map_err(|_| denied))?
+        }
+        Some(ActionMessage::Patch(_)) => may(Action::Update)?,
+        Some(ActionMessage::Delete(_)) => may(Action::Delete)?,
+    }
+    Ok(())
+}
+
 fn check_put(
     feed: &Feed,
+    caller: &Caller,
     table: Arc<CatalogTable>,
     key: &str,
     value: Bytes,
@@ -227,6 +252,9 @@ fn check_put(
     // What the service filled in does not count, so that a record that was read can be put again.
     if value.len() > limit && record.written_bytes(&table) > limit {
         return Err(too_large());
+    }
+    if TableWriter::new(&caller.role, &caller.principal, &table.name).hides_attributes() {
+        return Ok(RecordAction::PartialPut { value });
     }
     Ok(RecordAction::Put { value, table, record })
 }
@@ -246,9 +274,15 @@ fn check_patch(feed: &Feed, table: &CatalogTable, value: &[u8]) -> Result<Record
     })
 }
 
-fn table_message(table: &CatalogTable) -> Table {
+/// Returns a table as the caller may see it: without the attributes that it may not read.
+fn table_message(table: &CatalogTable, caller: &Caller) -> Table {
     let definition = &table.definition;
-    let attributes = definition.attributes.iter().map(|attribute| Attribute {
+    let describe = |name: &str| caller.check(Action::Describe, Object::Attribute(&table.name, name));
+    let shown = definition
+        .attributes
+        .iter()
+        .filter(|attribute| describe(&attribute.name).is_ok());
+    let attributes = shown.map(|attribute| Attribute {
         name: attribute.name.clone(),
         r#type: attribute.attribute_type.to_string(),
         description: attribute.description.clone(),

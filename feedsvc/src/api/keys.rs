@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status};
 
 use super::request::admit;
 use super::status::status;
-use crate::access::{Action, Object};
+use crate::access::{Action, Object, Operation};
 use crate::clock::duration_ms;
 use crate::feed::Feed;
 use crate::refusal::Refusal;
@@ -33,8 +33,8 @@ impl KeysApi {
             &self.feed,
             &request.feed,
             request.principal,
-            Action::Write,
-            Object::Feed,
+            Action::Call,
+            Object::Operation(Operation::Seal),
         )?;
         let rotate_after_ms = duration_ms(self.feed.limits.sealing_key_age);
         let keys = self.feed.pipeline.sealing_keys(rotate_after_ms).await?;

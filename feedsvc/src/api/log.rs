@@ -4,8 +4,9 @@ use proto::feed::v1::{
     LatestForRequest, LatestForResponse, ReadLogRequest, ReadLogResponse, Target as TargetMessage,
 };
 
+use super::log_view::{LogView, find_latest_visible};
 use super::request::{admit, find_targets, invalid};
-use crate::access::{Action, Object};
+use crate::access::{Action, Object, Operation};
 use crate::entry::decode_with_values;
 use crate::feed::Feed;
 use crate::refusal::Refusal;
@@ -23,7 +24,9 @@ const PAGE_LIMIT_BYTES: usize = 1024 * 1024;
 pub(super) const SCAN_LIMIT: usize = 50_000;
 
 pub(super) async fn read_log(feed: &Feed, request: ReadLogRequest) -> Result<ReadLogResponse, Refusal> {
-    admit(feed, &request.feed, request.principal, Action::Read, Object::Feed)?;
+    let caller = admit(feed, &request.feed, request.principal, Action::Call, Object::Own)?;
+    check_count(&request.targets)?;
+    let view = LogView::new(&caller, Operation::ReadAuditLog, names_of(&request.targets))?;
     if request.max_entries > PAGE_ENTRIES_MAX {
         return Err(invalid("max_entries", "it is above 10000"));
     }
@@ -36,13 +39,13 @@ pub(super) async fn read_log(feed: &Feed, request: ReadLogRequest) -> Result<Rea
         request.max_entries
     };
     let has_targets = !request.targets.is_empty();
-    let (targets, until) = resolve(feed, request.targets, request.until_revision)?;
+    let (targets, until) = resolve(feed, request.targets, request.until_revision);
     let query = LogQuery {
         until,
         entry_limit: usize::try_from(max_entries).unwrap_or(usize::MAX),
         limit_bytes: PAGE_LIMIT_BYTES,
         scan_limit: SCAN_LIMIT,
-        with_values: request.include_values,
+        with_values: request.include_values || view.needs_values(),
         targets: has_targets.then(|| targets.into_iter().flatten().collect()),
         principal: request.by_principal,
         from_time_ms: (request.from_time_ms > 0).then_some(request.from_time_ms),
@@ -57,6 +60,10 @@ pub(super) async fn read_log(feed: &Feed, request: ReadLogRequest) -> Result<Rea
             revision: entry.revision,
         })
     });
+    let entries = entries.filter_map(|entry| match entry {
+        Ok(entry) => view.show(entry, request.include_values).map(Ok),
+        Err(error) => Some(Err(error)),
+    });
     Ok(ReadLogResponse {
         entries: entries.collect::<Result<_, _>>()?,
         progress: page.progress.0,
@@ -66,17 +73,34 @@ pub(super) async fn read_log(feed: &Feed, request: ReadLogRequest) -> Result<Rea
 }
 
 pub(super) async fn latest_for(feed: &Feed, request: LatestForRequest) -> Result<LatestForResponse, Refusal> {
-    admit(feed, &request.feed, request.principal, Action::Read, Object::Feed)?;
-    let (targets, until) = resolve(feed, request.targets, request.until_revision)?;
+    let caller = admit(feed, &request.feed, request.principal, Action::Call, Object::Own)?;
+    check_count(&request.targets)?;
+    let view = LogView::new(&caller, Operation::ReadAuditLog, names_of(&request.targets))?;
+    let views = view.of_each(names_of(&request.targets));
+    let (targets, until) = resolve(feed, request.targets, request.until_revision);
     let after = Revision(request.after_revision);
     let latest = feed
         .reads
-        .run(move |reader| reader.find_latest(&targets, after, until))
-        .await?;
+        .run(move |reader| find_latest_visible(reader, &targets, &views, after, until))
+        .await??;
     Ok(LatestForResponse {
         revisions: latest.value.into_iter().map(|revision| revision.0).collect(),
         until_revision: latest.revision.0,
     })
+}
+
+fn check_count(targets: &[TargetMessage]) -> Result<(), Refusal> {
+    if targets.len() > TARGETS_MAX {
+        return Err(invalid("targets", "there are more than 10000"));
+    }
+    Ok(())
+}
+
+/// Returns database and table of each target.
+fn names_of(targets: &[TargetMessage]) -> impl Iterator<Item = (&str, &str)> {
+    targets
+        .iter()
+        .map(|target| (target.database.as_str(), target.table.as_str()))
 }
 
 /// Finds the targets' tables, and the revision up to which a read may look.
@@ -87,16 +111,13 @@ fn resolve(
     feed: &Feed,
     targets: Vec<TargetMessage>,
     until_revision: u64,
-) -> Result<(Vec<Option<Target>>, Option<Revision>), Refusal> {
-    if targets.len() > TARGETS_MAX {
-        return Err(invalid("targets", "there are more than 10000"));
-    }
+) -> (Vec<Option<Target>>, Option<Revision>) {
     // The head first: the catalogue is published before it.
     let head = feed.ring.head();
     let targets = find_targets(&feed.catalog(), targets);
     let until = (until_revision > 0).then_some(Revision(until_revision));
     if targets.iter().all(Option::is_some) {
-        return Ok((targets, until));
+        return (targets, until);
     }
-    Ok((targets, Some(until.map_or(head, |until| until.min(head)))))
+    (targets, Some(until.map_or(head, |until| until.min(head))))
 }

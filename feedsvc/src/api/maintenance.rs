@@ -14,7 +14,7 @@ use tracing::info;
 
 use super::request::{admit, invalid};
 use super::status::status;
-use crate::access::{Action, Object};
+use crate::access::{Action, Object, Operation};
 use crate::commit::Writability;
 use crate::feed::Feed;
 use crate::maintenance::{retention, whole_read};
@@ -32,14 +32,20 @@ impl MaintenanceApi {
         MaintenanceApi { feed }
     }
 
-    /// Checks that the principal may operate the feed.
-    fn admit(&self, name: &str, principal: Option<Principal>) -> Result<(), Refusal> {
-        admit(&self.feed, name, principal, Action::Write, Object::Maintenance)?;
+    /// Checks that the principal may call an operation.
+    fn admit(&self, name: &str, principal: Option<Principal>, operation: Operation) -> Result<(), Refusal> {
+        admit(
+            &self.feed,
+            name,
+            principal,
+            Action::Call,
+            Object::Operation(operation),
+        )?;
         Ok(())
     }
 
     async fn status(&self, request: StatusRequest) -> Result<StatusResponse, Refusal> {
-        self.admit(&request.feed, request.principal)?;
+        self.admit(&request.feed, request.principal, Operation::GetStatus)?;
         let store = self.feed.reads.run(|reader| reader.status()).await?;
         let (is_writable, problem) = match &*self.feed.writability.borrow() {
             Writability::Writable => (true, String::new()),
@@ -72,7 +78,7 @@ impl MaintenanceApi {
     }
 
     async fn compact(&self, request: CompactRequest) -> Result<CompactResponse, Refusal> {
-        self.admit(&request.feed, request.principal)?;
+        self.admit(&request.feed, request.principal, Operation::Compact)?;
         let until = Revision(request.until_revision);
         if until > self.feed.ring.head() {
             return Err(invalid("until_revision", "it is above the head"));
@@ -86,7 +92,7 @@ impl MaintenanceApi {
     }
 
     async fn backup(&self, request: BackupRequest) -> Result<BackupResponse, Refusal> {
-        self.admit(&request.feed, request.principal)?;
+        self.admit(&request.feed, request.principal, Operation::Backup)?;
         let path = PathBuf::from(request.path);
         if !path.is_absolute() || path.file_name().is_none() {
             return Err(invalid("path", "it is no absolute path of a file"));
@@ -103,7 +109,7 @@ impl MaintenanceApi {
     }
 
     async fn verify(&self, request: VerifyRequest) -> Result<VerifyResponse, Refusal> {
-        self.admit(&request.feed, request.principal)?;
+        self.admit(&request.feed, request.principal, Operation::Verify)?;
         let verification = whole_read::verify(&self.feed).await?;
         Ok(VerifyResponse {
             findings: verification.findings.into_iter().map(finding_message).collect(),
@@ -131,6 +137,11 @@ fn finding_message(finding: Finding) -> FindingMessage {
             database: table.database,
             table: table.table,
             key,
+            ..message
+        },
+        Place::AccessLog { number } => FindingMessage {
+            r#where: "access_log".to_owned(),
+            revision: number,
             ..message
         },
         Place::Database => FindingMessage {

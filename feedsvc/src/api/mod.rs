@@ -1,17 +1,23 @@
 //! gRPC: the only place that knows tonic.
 //!
-//! `feed`, `log`, `sessions`, `access` and `maintenance` translate calls, `search` those that read records, `watch` is the stream of a
-//! watch, `request` checks what requests have in common, `status` is the one place where a refusal becomes a status. `operator`
-//! and `client` are the other side, for the commands that are clients.
+//! `feed`, `log`, `sessions`, `access`, `keys` and `maintenance` translate calls, `search` those that read records, `watch` is the
+//! stream of a watch, `watch_sight` and `log_view` what a caller sees of the log, `request` checks what requests have in common,
+//! `status` is the one place where a refusal becomes a status. `operator` and `client` are the other side, for the commands that
+//! are clients.
 
 mod access;
+#[cfg(test)]
+mod access_tests;
 pub(crate) mod client;
 mod feed;
 mod keys;
 mod log;
+mod log_view;
 mod maintenance;
 pub(crate) mod operator;
 mod request;
+#[cfg(test)]
+mod rights_tests;
 mod search;
 #[cfg(test)]
 mod search_tests;
@@ -20,6 +26,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod watch_sight;
 
 use std::future::Future;
 use std::sync::Arc;

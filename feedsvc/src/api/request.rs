@@ -1,8 +1,10 @@
 //! What the fields that many requests have must look like.
 
-use proto::feed::v1::{Principal, Target as TargetMessage};
+use std::sync::Arc;
 
-use crate::access::{Action, Object, decide};
+use proto::feed::v1::{Principal as PrincipalMessage, Target as TargetMessage};
+
+use crate::access::{Action, Denied, Object, Principal, Rights, Role, TableView, decide};
 use crate::catalog::{Catalog, TableName};
 use crate::feed::Feed;
 use crate::refusal::Refusal;
@@ -10,27 +12,82 @@ use crate::store::Target;
 
 /// The longest key of a record (feed.proto).
 const KEY_LIMIT_BYTES: usize = 1_024;
-/// The longest name of a principal.
+/// The longest name of a principal, of its role, and of an attribute's name and value (principal.proto).
 const PRINCIPAL_LIMIT_BYTES: usize = 1_024;
+/// The most attributes of a principal (principal.proto).
+const PRINCIPAL_ATTRIBUTES_MAX: usize = 32;
 
-/// Checks feed and principal of a request, and that the principal may do what it asks for; returns its name.
+/// Who makes a call, with the role that it has at the call's arrival.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) principal: Principal,
+    pub(super) role: Arc<Role>,
+    /// By which it has the role.
+    pub(super) rights: Arc<Rights>,
+}
+
+impl Caller {
+    pub(super) fn new(principal: Principal, rights: Arc<Rights>) -> Caller {
+        Caller {
+            role: rights.role_of(&principal),
+            principal,
+            rights,
+        }
+    }
+
+    /// Decides whether the caller may do something.
+    pub(super) fn check(&self, action: Action, object: Object<'_>) -> Result<(), Denied> {
+        decide(&self.role, action, object)
+    }
+
+    /// Returns what the caller sees of a table's records; it must have the right to read the table.
+    pub(super) fn view(&self, table: &TableName) -> TableView {
+        TableView::new(&self.role, &self.principal, table)
+    }
+}
+
+/// Checks feed and principal of a request, and that the principal may do what it asks for; returns who it is.
 pub(super) fn admit(
     feed: &Feed,
     name: &str,
-    principal: Option<Principal>,
+    principal: Option<PrincipalMessage>,
     action: Action,
     object: Object<'_>,
-) -> Result<String, Refusal> {
+) -> Result<Caller, Refusal> {
     feed.check_name(name)?;
-    let principal = principal.unwrap_or_default().name;
-    if principal.len() > PRINCIPAL_LIMIT_BYTES {
-        return Err(Refusal::TooLarge {
-            what: "the principal's name",
-            limit: PRINCIPAL_LIMIT_BYTES,
-        });
+    let principal = check_principal(principal.unwrap_or_default())?;
+    let caller = Caller::new(principal, feed.rights());
+    caller.check(action, object)?;
+    Ok(caller)
+}
+
+fn check_principal(principal: PrincipalMessage) -> Result<Principal, Refusal> {
+    let PrincipalMessage {
+        name,
+        role,
+        attributes,
+    } = principal;
+    if attributes.len() > PRINCIPAL_ATTRIBUTES_MAX {
+        return Err(invalid("principal.attributes", "there are more than 32"));
     }
-    decide(&principal, action, object)?;
-    Ok(principal)
+    let texts = attributes.iter().flat_map(|(name, value)| [name, value]);
+    let named = [("the principal's name", &name), ("the principal's role", &role)];
+    for (what, text) in named
+        .into_iter()
+        .chain(texts.map(|text| ("an attribute of the principal", text)))
+    {
+        if text.len() > PRINCIPAL_LIMIT_BYTES {
+            return Err(Refusal::TooLarge {
+                what,
+                limit: PRINCIPAL_LIMIT_BYTES,
+            });
+        }
+    }
+    Ok(Principal {
+        name,
+        role,
+        attributes: attributes.into_iter().collect(),
+    })
 }
 
 /// Returns the refusal of a field.

@@ -9,7 +9,7 @@ use proto::feed::v1::{
 };
 use sha2::{Digest, Sha256};
 
-use super::request::{admit, check_key};
+use super::request::{Caller, admit, check_key};
 use crate::access::{Action, Object};
 use crate::catalog::TableName;
 use crate::catalog::json::Json;
@@ -34,7 +34,7 @@ const LEVELS_READ_MAX: usize = 16;
 
 /// A table that a principal reads, and what it sees of it.
 struct Reading {
-    principal: String,
+    caller: Caller,
     table: SearchedTable,
     visibility: Visibility,
 }
@@ -49,11 +49,12 @@ fn admit_reading(
     table: String,
 ) -> Result<Reading, Refusal> {
     let table = TableName::new(database, table);
-    let principal = admit(feed, name, principal, Action::Read, Object::Table(&table))?;
+    let caller = admit(feed, name, principal, Action::Read, Object::Table(&table))?;
+    let visibility = caller.view(&table).visibility();
     Ok(Reading {
-        principal,
+        caller,
         table: find_table(feed, table)?,
-        visibility: Visibility::default(),
+        visibility,
     })
 }
 
@@ -185,7 +186,7 @@ pub(super) async fn search(feed: &Feed, request: SearchRequest) -> Result<Search
         );
         return Err(ConditionFault::new("attributes", problem).into());
     }
-    let fingerprint = fingerprint(&reading.principal, &fingerprint_fields);
+    let fingerprint = fingerprint(&reading.caller.principal.name, &fingerprint_fields);
     let query = Query {
         table: reading.table,
         condition: request.condition.map(read_condition).transpose()?,

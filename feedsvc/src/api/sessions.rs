@@ -6,22 +6,23 @@ use proto::feed::v1::server::sessions_server::Sessions as SessionsService;
 use proto::feed::v1::{
     CloseStreamRequest, CloseStreamResponse, CreateSessionRequest, CreateSessionResponse,
     DeleteSessionRequest, DeleteSessionResponse, GetSessionRequest, GetSessionResponse, OpenStreamRequest,
-    OpenStreamResponse, Principal, Session, SubscribeRequest, SubscribeResponse,
-    Subscription as SubscriptionMessage, TouchSessionsRequest, TouchSessionsResponse, UnsubscribeRequest,
-    UnsubscribeResponse,
+    OpenStreamResponse, Principal, Session, SetLogLevelRequest, SetLogLevelResponse, SubscribeRequest,
+    SubscribeResponse, Subscription as SubscriptionMessage, TouchSessionsRequest, TouchSessionsResponse,
+    UnsubscribeRequest, UnsubscribeResponse,
 };
 use tonic::{Request, Response, Status};
 
-use super::request::{admit, invalid};
+use super::request::{Caller, admit, invalid};
 use super::status::status;
-use crate::access::{Action, Object};
+use crate::access::{Action, Object, Operation};
 use crate::catalog::json::Json;
 use crate::clock::duration_ms;
-use crate::commit::{SessionAnswer, SessionProposal};
+use crate::commit::{SessionAnswer, SessionProposal, Touch};
 use crate::feed::Feed;
+use crate::lease::Leases;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
-use crate::session::{SessionCommand, SessionState, StreamNeed};
+use crate::session::{FenceNeed, LOG_LEVELS, SessionCommand, SessionState, StreamNeed};
 
 /// Lengths of a session's id, in visible ASCII characters (session.proto).
 const ID_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
@@ -45,7 +46,7 @@ impl SessionsApi {
     }
 
     async fn create_session(&self, request: CreateSessionRequest) -> Result<CreateSessionResponse, Refusal> {
-        let principal = self.admit(&request.feed, request.principal, Action::Write)?;
+        let principal = self.admit(&request.feed, request.principal)?.principal.name;
         check_id(&request.session_id)?;
         check_length("protocol_version", &request.protocol_version, NAME_LIMIT_BYTES)?;
         check_object("client_info", &request.client_info)?;
@@ -67,7 +68,7 @@ impl SessionsApi {
     }
 
     async fn get_session(&self, request: GetSessionRequest) -> Result<GetSessionResponse, Refusal> {
-        let principal = self.admit(&request.feed, request.principal, Action::Read)?;
+        let principal = self.admit(&request.feed, request.principal)?.principal.name;
         let found = self
             .feed
             .reads
@@ -81,27 +82,36 @@ impl SessionsApi {
         let stream_live = !owner.is_empty() && self.feed.leases.is_live(owner);
         Ok(GetSessionResponse {
             stream_live,
-            session: Some(session_message(session)),
+            session: Some(session_message(session, &self.feed.leases)),
             revision: found.revision.0,
         })
     }
 
     async fn open_stream(&self, request: OpenStreamRequest) -> Result<OpenStreamResponse, Refusal> {
-        let principal = self.admit(&request.feed, request.principal, Action::Write)?;
+        let principal = self.admit(&request.feed, request.principal)?.principal.name;
         check_length("instance", &request.instance, NAME_LIMIT_BYTES)?;
+        if request.address.len() > NAME_LIMIT_BYTES {
+            return Err(Refusal::TooLarge {
+                what: "address",
+                limit: NAME_LIMIT_BYTES,
+            });
+        }
         let command = SessionCommand::Open {
             instance: request.instance,
+            address: request.address,
         };
         let answer = self.command(principal, request.session_id, command).await?;
         Ok(OpenStreamResponse {
             fence: answer.revision.0,
-            session: answer.session.map(session_message),
+            session: answer
+                .session
+                .map(|session| session_message(session, &self.feed.leases)),
             oldest: self.feed.oldest().0,
         })
     }
 
     async fn close_stream(&self, request: CloseStreamRequest) -> Result<CloseStreamResponse, Refusal> {
-        let principal = self.admit(&request.feed, request.principal, Action::Write)?;
+        let principal = self.admit(&request.feed, request.principal)?.principal.name;
         let command = SessionCommand::Close {
             fence: Revision(request.fence),
         };
@@ -112,7 +122,7 @@ impl SessionsApi {
     }
 
     async fn subscribe(&self, request: SubscribeRequest) -> Result<SubscribeResponse, Refusal> {
-        let principal = self.admit(&request.feed, request.principal, Action::Write)?;
+        let principal = self.admit(&request.feed, request.principal)?.principal.name;
         check_length("uri", &request.uri, URI_LIMIT_BYTES)?;
         check_length("spelling", &request.spelling, URI_LIMIT_BYTES)?;
         let command = SessionCommand::Subscribe {
@@ -124,6 +134,7 @@ impl SessionsApi {
                 StreamNeed::NotRequired
             },
             subscriptions_max: request.max_subscriptions,
+            fence: fence_need(request.fence),
         };
         let answer = self.command(principal, request.session_id, command).await?;
         Ok(SubscribeResponse {
@@ -133,9 +144,12 @@ impl SessionsApi {
     }
 
     async fn unsubscribe(&self, request: UnsubscribeRequest) -> Result<UnsubscribeResponse, Refusal> {
-        let principal = self.admit(&request.feed, request.principal, Action::Write)?;
+        let principal = self.admit(&request.feed, request.principal)?.principal.name;
         check_length("uri", &request.uri, URI_LIMIT_BYTES)?;
-        let command = SessionCommand::Unsubscribe { uri: request.uri };
+        let command = SessionCommand::Unsubscribe {
+            uri: request.uri,
+            fence: fence_need(request.fence),
+        };
         let answer = self.command(principal, request.session_id, command).await?;
         Ok(UnsubscribeResponse {
             revision: answer.revision.0,
@@ -143,8 +157,23 @@ impl SessionsApi {
         })
     }
 
+    async fn set_log_level(&self, request: SetLogLevelRequest) -> Result<SetLogLevelResponse, Refusal> {
+        let principal = self.admit(&request.feed, request.principal)?.principal.name;
+        if !LOG_LEVELS.contains(&request.level.as_str()) {
+            return Err(invalid(
+                "level",
+                "it is none of debug, info, notice, warning, error, critical, alert, emergency",
+            ));
+        }
+        let command = SessionCommand::SetLogLevel { level: request.level };
+        let answer = self.command(principal, request.session_id, command).await?;
+        Ok(SetLogLevelResponse {
+            revision: answer.revision.0,
+        })
+    }
+
     async fn delete_session(&self, request: DeleteSessionRequest) -> Result<DeleteSessionResponse, Refusal> {
-        let principal = self.admit(&request.feed, request.principal, Action::Write)?;
+        let principal = self.admit(&request.feed, request.principal)?.principal.name;
         let answer = self
             .command(principal, request.session_id, SessionCommand::Delete)
             .await?;
@@ -154,18 +183,26 @@ impl SessionsApi {
     }
 
     async fn touch_sessions(&self, request: TouchSessionsRequest) -> Result<TouchSessionsResponse, Refusal> {
-        self.admit(&request.feed, request.principal, Action::Write)?;
+        let caller = self.admit(&request.feed, request.principal)?;
         if request.session_ids.len() > TOUCHED_MAX {
             return Err(invalid("session_ids", "there are more than 100000"));
         }
         if !request.session_ids.is_empty() {
-            self.feed.pipeline.touch_sessions(request.session_ids).await?;
+            let may_touch_all = caller
+                .check(Action::Call, Object::Operation(Operation::TouchSessions))
+                .is_ok();
+            let touch = Touch {
+                ids: request.session_ids,
+                only_of: (!may_touch_all).then_some(caller.principal.name),
+            };
+            self.feed.pipeline.touch_sessions(touch).await?;
         }
         Ok(TouchSessionsResponse {})
     }
 
-    fn admit(&self, feed: &str, principal: Option<Principal>, action: Action) -> Result<String, Refusal> {
-        admit(&self.feed, feed, principal, action, Object::Sessions)
+    /// Everybody may have sessions; whose one is, is checked where it is read.
+    fn admit(&self, feed: &str, principal: Option<Principal>) -> Result<Caller, Refusal> {
+        admit(&self.feed, feed, principal, Action::Call, Object::Own)
     }
 
     async fn command(
@@ -182,6 +219,14 @@ impl SessionsApi {
                 command,
             })
             .await
+    }
+}
+
+/// 0 is no open's revision and means that the fence is not checked.
+fn fence_need(fence: u64) -> FenceNeed {
+    match fence {
+        0 => FenceNeed::NotChecked,
+        fence => FenceNeed::Exactly(Revision(fence)),
     }
 }
 
@@ -222,7 +267,7 @@ fn check_object(field: &'static str, text: &str) -> Result<(), Refusal> {
     Err(invalid(field, "it is no JSON object"))
 }
 
-fn session_message(session: SessionState) -> Session {
+fn session_message(session: SessionState, leases: &Leases) -> Session {
     let SessionState {
         record,
         subscriptions,
@@ -232,6 +277,10 @@ fn session_message(session: SessionState) -> Session {
         spelling: subscription.spelling,
         revision: subscription.revision.0,
     });
+    // An open stream is activity, and so is the start of the service for what was there before.
+    let active_ms = record
+        .last_active_ms
+        .max(leases.last_seen_ms(&record.owner_instance));
     Session {
         id: record.id,
         principal: record.principal,
@@ -243,7 +292,9 @@ fn session_message(session: SessionState) -> Session {
         owner_instance: record.owner_instance,
         fence: record.fence.0,
         subscriptions: subscriptions.collect(),
-        ..Session::default()
+        log_level: record.log_level,
+        expires_ms: active_ms.saturating_add(record.idle_timeout_ms),
+        owner_address: record.owner_address,
     }
 }
 
@@ -311,9 +362,12 @@ impl SessionsService for SessionsApi {
 
     async fn set_log_level(
         &self,
-        _request: Request<proto::feed::v1::SetLogLevelRequest>,
-    ) -> Result<Response<proto::feed::v1::SetLogLevelResponse>, Status> {
-        Err(Status::unimplemented("not served yet"))
+        request: Request<SetLogLevelRequest>,
+    ) -> Result<Response<SetLogLevelResponse>, Status> {
+        SessionsApi::set_log_level(self, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn delete_session(

@@ -33,6 +33,11 @@ pub(super) fn status(refusal: Refusal) -> Status {
                 ),
             ],
         ),
+        Refusal::HiddenLimit { limit } => (
+            Code::ResourceExhausted,
+            Reason::ScanLimit,
+            vec![("limit", limit.to_string())],
+        ),
         Refusal::InvalidRecord(fault) => (
             Code::InvalidArgument,
             Reason::InvalidRecord,
@@ -64,6 +69,11 @@ pub(super) fn status(refusal: Refusal) -> Status {
             Reason::TooManySubscriptions,
             vec![("limit", limit.to_string())],
         ),
+        Refusal::TooManySessions { whose, limit } => (
+            Code::ResourceExhausted,
+            Reason::TooManySessions,
+            vec![("limit", limit.to_string()), ("whose", whose.name().to_owned())],
+        ),
         Refusal::Compacted { oldest } => (
             Code::OutOfRange,
             Reason::Compacted,
@@ -74,7 +84,12 @@ pub(super) fn status(refusal: Refusal) -> Status {
             Reason::LostHistory,
             vec![("head", head.to_string())],
         ),
-        Refusal::Denied(_) => (Code::PermissionDenied, Reason::PermissionDenied, vec![]),
+        Refusal::Denied(denied) => {
+            let (action, object, attribute) = denied.metadata();
+            let mut metadata = vec![("action", action.to_owned()), ("object", object)];
+            metadata.extend(attribute.map(|attribute| ("attribute", attribute)));
+            (Code::PermissionDenied, Reason::PermissionDenied, metadata)
+        }
         Refusal::NotCopied { .. } => (Code::Unavailable, Reason::Unavailable, vec![]),
         Refusal::Unavailable => (Code::Unavailable, Reason::Unavailable, vec![]),
         Refusal::Internal(cause) => {

@@ -29,7 +29,7 @@ use crate::testing::Bench;
 
 /// A service that is served on a free port.
 pub(super) struct Served {
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), ServeError>>,
 }
@@ -58,7 +58,7 @@ impl Served {
             .max_decoding_message_size(1 << 26)
     }
 
-    async fn sessions(&self) -> SessionsClient<Channel> {
+    pub(super) async fn sessions(&self) -> SessionsClient<Channel> {
         SessionsClient::connect(format!("http://{}", self.address))
             .await
             .unwrap()

@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use prost::Message;
 use proto::feed::v1::{EncodedWatchResponse, TableFilter, WatchRequest};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -21,16 +20,17 @@ use tracing::warn;
 use super::log;
 use super::request::invalid;
 use super::status::status;
+use super::watch_sight::WatchSight;
+use crate::access::Rights;
 use crate::bells::Bell;
 use crate::catalog::{Catalog, TableId, TableName};
 use crate::chain::ChainHash;
-use crate::entry::decode_with_values;
 use crate::feed::Feed;
 use crate::lease::LeaseGuard;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::ring::RingRead;
-use crate::store::{LogEntry, LogQuery, StoreError, Target};
+use crate::store::{LogQuery, StoreError, Target};
 
 /// How much one answer carries, unless a single entry is larger (feed.proto, `Watch`).
 const ANSWER_LIMIT_BYTES: usize = 1024 * 1024;
@@ -57,7 +57,11 @@ enum State {
 
 impl WatchStream {
     /// Checks where the watch is to begin; from here on its instance holds a lease.
-    pub(super) async fn open(feed: Arc<Feed>, request: WatchRequest) -> Result<WatchStream, Refusal> {
+    pub(super) async fn open(
+        feed: Arc<Feed>,
+        request: WatchRequest,
+        sight: WatchSight,
+    ) -> Result<WatchStream, Refusal> {
         if request.instance.len() > INSTANCE_LIMIT_BYTES {
             return Err(Refusal::TooLarge {
                 what: "the instance's name",
@@ -98,11 +102,8 @@ impl WatchStream {
         let watch = Watch {
             bell: feed.ring.bell(),
             cursor,
-            values: if request.include_values {
-                Values::Included
-            } else {
-                Values::LeftOut
-            },
+            sight,
+            rights: feed.rights.clone(),
             filter,
             sent: cursor,
             sent_at: Instant::now(),
@@ -143,19 +144,14 @@ impl Stream for WatchStream {
     }
 }
 
-/// Whether entries carry the records before and after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Values {
-    Included,
-    LeftOut,
-}
-
 /// A watch between two answers.
 struct Watch {
     feed: Arc<Feed>,
     /// Everything up to here was sent.
     cursor: Revision,
-    values: Values,
+    sight: WatchSight,
+    /// Tells of other rights.
+    rights: watch::Receiver<Arc<Rights>>,
     /// `None`: everything.
     filter: Option<Filter>,
     /// Up to where the last answer went, and when it was made.
@@ -184,12 +180,23 @@ impl Watch {
             }
             // Seen before the ring is read: what comes later rings again.
             let head = *self.bell.borrow_and_update();
-            let read = match self.values {
-                Values::LeftOut => self.feed.ring.read_after(self.cursor, ANSWER_LIMIT_BYTES),
-                Values::Included if head > self.cursor => RingRead::Behind,
-                Values::Included => RingRead::Current,
+            // After the head: rights are published before the entries that change them.
+            if let Err(refusal) = self.sight.refresh(&self.feed) {
+                return (self, Err(refusal));
+            }
+            let read = if !self.sight.needs_values() {
+                self.feed.ring.read_after(self.cursor, ANSWER_LIMIT_BYTES)
+            } else if head > self.cursor {
+                RingRead::Behind
+            } else {
+                RingRead::Current
             };
             match read {
+                RingRead::Entries { entries, .. } if self.sight.needs_values_of(&entries) => {
+                    let query = self.store_query();
+                    let answer = self.read_store(query).await;
+                    return (self, answer);
+                }
                 RingRead::Entries {
                     entries,
                     progress,
@@ -229,6 +236,8 @@ impl Watch {
         // The head first: the tables of all entries up to it are in the catalogue, which is published before.
         let head = self.feed.ring.head();
         filter.resolve(&self.feed);
+        // After the head: rights are published before the entries that change them.
+        self.sight.refresh(&self.feed)?;
         let read = self
             .feed
             .ring
@@ -239,7 +248,9 @@ impl Watch {
                 progress,
                 progress_hash,
                 head,
-            } if entries.is_empty() || self.values == Values::LeftOut => {
+            } if entries.is_empty()
+                || !(self.sight.needs_values() || self.sight.needs_values_of(&entries)) =>
+            {
                 self.cursor = progress;
                 self.cursor_hash = progress_hash;
                 if !entries.is_empty() || self.is_bookmark_due() {
@@ -284,6 +295,7 @@ impl Watch {
         tokio::select! {
             () = filter.bell.rung() => {}
             _ = filter.changes.changed() => {}
+            _ = self.rights.changed() => {}
             () = sleep_until(looks_at) => {
                 // With nothing new there is nothing to say.
                 if self.sent == self.feed.ring.head() {
@@ -311,17 +323,20 @@ impl Watch {
             entry_limit: STORE_PAGE_ENTRIES,
             limit_bytes: ANSWER_LIMIT_BYTES,
             scan_limit: log::SCAN_LIMIT,
-            with_values: self.values == Values::Included,
+            with_values: self.sight.reads_values(),
             ..LogQuery::after(self.cursor)
         }
     }
 
     async fn read_store(&mut self, query: LogQuery) -> Answer {
-        let values = self.values;
+        let sight = self.sight.clone();
         let read = self.feed.reads.run(move |reader| {
             let page = reader.read_log(&query)?;
             let hash = page.progress_hash;
-            let entries = page.entries.into_iter().map(|entry| encode(entry, values));
+            let entries = page
+                .entries
+                .into_iter()
+                .filter_map(|entry| sight.encode(entry).transpose());
             Ok((
                 entries.collect::<Result<Vec<_>, _>>()?,
                 page.progress,
@@ -447,18 +462,4 @@ fn warn_of_other_history(request: &WatchRequest, head: Revision) {
         instance = %request.instance,
         "a reader comes from another history; if the data directory was replaced by an older copy, restore it with `feedsvc restore` instead"
     );
-}
-
-/// Returns the entry as it is sent.
-fn encode(entry: LogEntry, values: Values) -> Result<Bytes, StoreError> {
-    match values {
-        Values::LeftOut => Ok(entry.encoded),
-        Values::Included => match decode_with_values(&entry.encoded, entry.before, entry.after) {
-            Ok(entry) => Ok(entry.encode_to_vec().into()),
-            Err(_) => Err(StoreError::Damaged {
-                problem: "an entry that does not parse",
-                revision: entry.revision,
-            }),
-        },
-    }
 }

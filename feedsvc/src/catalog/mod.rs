@@ -1,10 +1,11 @@
 //! The catalogue: which tables there are, and what their records look like.
 //!
-//! `sdl` reads tables from the schema language, `model` is what they are, `record` checks records against them, and
+//! `sdl` reads tables from the schema language, `model` is what they are, `own_tables` those of the service itself, `record` checks records against them, and
 //! `scalar` and `json` are what records are made of. No I/O but the reading of schema files in `source`.
 
 pub(crate) mod json;
 mod model;
+mod own_tables;
 mod problem;
 mod record;
 mod scalar;
@@ -16,6 +17,7 @@ pub(crate) mod testing;
 pub(crate) use model::{
     Attribute, AttributeType, Catalog, CatalogTable, Shape, TableDefinition, TableId, TableName,
 };
+pub(crate) use own_tables::{OWN_KEY_ATTRIBUTE, OWN_TABLES};
 pub use problem::SchemaError;
 pub(crate) use record::{
     GivenTimes, RecordFault, ValidRecord, check_object, check_record, merge_patch, parse_object,
@@ -25,7 +27,7 @@ pub(crate) use scalar::Scalar;
 pub(crate) use sdl::parse_documents;
 pub use source::{SchemaReadError, SchemaSource};
 
-/// The database of the service's own tables; only the service itself writes it.
+/// The database of the service's own tables; `own_tables` says who writes which.
 pub(crate) const SYSTEM_DATABASE: &str = "system";
 
 /// The table whose records are the definitions of all other tables.

@@ -30,6 +30,16 @@ impl TableName {
     pub(crate) fn system_table() -> TableName {
         TableName::new(SYSTEM_DATABASE, SYSTEM_TABLE)
     }
+
+    /// Returns the name of the table of roles.
+    pub(crate) fn system_role() -> TableName {
+        TableName::new(SYSTEM_DATABASE, "role")
+    }
+
+    /// Returns the name of the table of users.
+    pub(crate) fn system_user() -> TableName {
+        TableName::new(SYSTEM_DATABASE, "user")
+    }
 }
 
 impl fmt::Display for TableName {
@@ -190,6 +200,8 @@ pub(crate) struct Catalog {
     /// The revision of its last change.
     pub(crate) revision: Revision,
     tables: BTreeMap<TableName, Arc<CatalogTable>>,
+    /// Tables of the service itself that have records as others do; no schema adds or removes them.
+    own_tables: BTreeMap<TableName, Arc<CatalogTable>>,
     /// Every table that the store ever had, the service's own included.
     ids: BTreeMap<TableName, TableId>,
 }
@@ -203,9 +215,9 @@ impl Catalog {
         }
     }
 
-    /// Finds a table by its name.
+    /// Finds a table of the schema, or one of the service's own, by its name.
     pub(crate) fn find(&self, name: &TableName) -> Option<&Arc<CatalogTable>> {
-        self.tables.get(name)
+        self.tables.get(name).or_else(|| self.own_tables.get(name))
     }
 
     /// Finds the number of a table, also of one that left the catalogue, and of the service's own.
@@ -213,7 +225,7 @@ impl Catalog {
         self.ids.get(name).copied()
     }
 
-    /// Returns all tables, sorted by database and name.
+    /// Returns all tables of the schema, sorted by database and name.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<CatalogTable>> {
         self.tables.values()
     }
@@ -228,6 +240,14 @@ impl Catalog {
         let name = definition.name();
         self.ids.insert(name.clone(), id);
         self.tables
+            .insert(name.clone(), Arc::new(CatalogTable { id, name, definition }));
+    }
+
+    /// Puts in a table of the service itself.
+    pub(crate) fn insert_own(&mut self, id: TableId, definition: TableDefinition) {
+        let name = definition.name();
+        self.ids.insert(name.clone(), id);
+        self.own_tables
             .insert(name.clone(), Arc::new(CatalogTable { id, name, definition }));
     }
 

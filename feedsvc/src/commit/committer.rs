@@ -8,13 +8,15 @@ use tracing::{error, info};
 
 use super::draft::{Draft, NotApplied};
 use super::pipeline::ProposalQueue;
-use super::proposal::{Proposal, Reply};
-use super::{records, sealing_keys, sessions, tables, trim};
+use super::proposal::{Proposal, Reply, Touch};
+use super::{access_log, records, sealing_keys, sessions, tables, trim};
+use crate::access::Rights;
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::lease::Leases;
 use crate::refusal::Refusal;
 use crate::ring::Ring;
+use crate::service::Limits;
 use crate::store::{FeedHead, IndexWork, StoreError, Writer};
 
 /// How many proposals share a transaction at most.
@@ -31,6 +33,10 @@ pub(crate) struct CommitterParts {
     pub(crate) leases: Arc<Leases>,
     pub(crate) ring: Arc<Ring>,
     pub(crate) catalog: watch::Sender<Arc<Catalog>>,
+    pub(crate) rights: watch::Sender<Arc<Rights>>,
+    /// Reads the rights that the store has, for when it is not known what became of a transaction.
+    pub(crate) load_rights: Box<dyn Fn() -> Result<Rights, StoreError> + Send>,
+    pub(crate) limits: Limits,
     pub(crate) writability: watch::Sender<Writability>,
     /// The oldest revision that the log has.
     pub(crate) oldest: Arc<AtomicU64>,
@@ -136,13 +142,16 @@ impl Committer {
                 return Err(error);
             }
         };
-        let mut draft = Draft::new(transaction, head, Arc::clone(&self.parts.catalog.borrow()));
+        let catalog = Arc::clone(&self.parts.catalog.borrow());
+        let rights = Arc::clone(&self.parts.rights.borrow());
+        let mut draft = Draft::new(transaction, head, catalog, rights);
         let mut group = group.into_iter();
         while let Some(proposal) = group.next() {
             match run(
                 &mut draft,
                 proposal,
                 &self.parts.leases,
+                &self.parts.limits,
                 self.parts.clock.now_ms(),
             ) {
                 Ok(answer) => answers.push(answer),
@@ -161,6 +170,10 @@ impl Committer {
             // Before the ring: who reads the head and then the catalogue finds no older one.
             self.parts.catalog.send_replace(committed.catalog);
         }
+        if !Arc::ptr_eq(&committed.rights, &self.parts.rights.borrow()) {
+            // Before the ring and the answers: who knows of the change is decided by it.
+            self.parts.rights.send_replace(committed.rights);
+        }
         if let Some(oldest) = committed.oldest {
             self.parts.oldest.fetch_max(oldest.0, Ordering::Relaxed);
         }
@@ -174,6 +187,10 @@ impl Committer {
     fn recover(&mut self) -> Result<FeedHead, StoreError> {
         let head = self.parts.writer.head()?;
         if head.revision != self.parts.ring.head() {
+            // A change of rights may be durable although its proposer was told nothing.
+            self.parts
+                .rights
+                .send_replace(Arc::new((self.parts.load_rights)()?));
             self.parts.ring.reset(head.revision);
         }
         let oldest = self.parts.writer.oldest()?;
@@ -205,14 +222,16 @@ fn run(
     draft: &mut Draft<'_>,
     proposal: Proposal,
     leases: &Leases,
+    limits: &Limits,
     now_ms: i64,
 ) -> Result<Answer, (StoreError, Answer)> {
     match proposal {
         Proposal::Records(commit, reply) => answer_with(reply, records::run(draft, &commit, now_ms)),
         Proposal::Session(command, reply) => {
-            answer_with(reply, sessions::run(draft, &command, leases, now_ms))
+            answer_with(reply, sessions::run(draft, &command, leases, limits, now_ms))
         }
-        Proposal::Touch(ids, reply) => answer_with(reply, touch(draft, &ids, now_ms)),
+        Proposal::Touch(touched, reply) => answer_with(reply, touch(draft, &touched, now_ms)),
+        Proposal::Access(records, reply) => answer_with(reply, access_log::append(draft, &records, now_ms)),
         Proposal::Tables(definitions, reply) => answer_with(reply, tables::run(draft, &definitions, now_ms)),
         Proposal::Indexes(reply) => answer_with(reply, work_on_indexes(draft)),
         Proposal::Trim(step, reply) => answer_with(reply, trim::run(draft, &step)),
@@ -232,9 +251,15 @@ fn work_on_indexes(draft: &mut Draft<'_>) -> Result<IndexWork, NotApplied> {
     Ok(work)
 }
 
-fn touch(draft: &mut Draft<'_>, ids: &[String], now_ms: i64) -> Result<(), NotApplied> {
+fn touch(draft: &mut Draft<'_>, touch: &Touch, now_ms: i64) -> Result<(), NotApplied> {
     let now_ms = draft.commit_time_ms(now_ms);
-    for id in ids {
+    for id in &touch.ids {
+        if let Some(name) = &touch.only_of {
+            let session = draft.transaction.find_session(id)?;
+            if session.is_none_or(|session| session.principal != *name) {
+                continue;
+            }
+        }
         draft.transaction.touch_session(id, now_ms)?;
         draft.mark_dirty();
     }
@@ -276,6 +301,7 @@ fn lost(proposal: Proposal) -> Answer {
         Proposal::Records(_, reply) => unavailable(reply),
         Proposal::Session(_, reply) => unavailable(reply),
         Proposal::Touch(_, reply) => unavailable(reply),
+        Proposal::Access(_, reply) => unavailable(reply),
         Proposal::Tables(_, reply) => unavailable(reply),
         Proposal::Indexes(reply) => unavailable(reply),
         Proposal::Trim(_, reply) => unavailable(reply),

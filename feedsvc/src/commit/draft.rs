@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::access::Rights;
 use crate::catalog::Catalog;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
@@ -37,6 +38,8 @@ impl From<StoreError> for NotApplied {
 pub(super) struct Draft<'a> {
     pub(super) transaction: Box<dyn Transaction + 'a>,
     pub(super) catalog: Arc<Catalog>,
+    /// As the proposals before leave them.
+    pub(super) rights: Arc<Rights>,
     head: FeedHead,
     entries: Vec<RingEntry>,
     /// What the log begins with, if the transaction has moved that.
@@ -52,6 +55,7 @@ pub(super) struct Committed {
     pub(super) oldest: Option<Revision>,
     /// Whether there was something to be written.
     pub(super) was_written: bool,
+    pub(super) rights: Arc<Rights>,
 }
 
 impl<'a> Draft<'a> {
@@ -59,10 +63,12 @@ impl<'a> Draft<'a> {
         transaction: Box<dyn Transaction + 'a>,
         head: FeedHead,
         catalog: Arc<Catalog>,
+        rights: Arc<Rights>,
     ) -> Draft<'a> {
         Draft {
             transaction,
             catalog,
+            rights,
             head,
             entries: Vec::new(),
             oldest: None,
@@ -139,6 +145,7 @@ impl<'a> Draft<'a> {
             catalog: self.catalog,
             oldest: self.oldest,
             was_written: self.is_dirty,
+            rights: self.rights,
         })
     }
 }

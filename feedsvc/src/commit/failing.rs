@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::catalog::{TableId, TableName};
 use crate::revision::Revision;
-use crate::session::{SessionRecord, Subscription};
+use crate::session::{SessionCounts, SessionRecord, Subscription};
 use crate::store::{
-    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, LogTrim, NewEntry, SealingKey, StoreError,
-    StoredRecord, Transaction, Trimmed, Writer,
+    AccessBounds, AccessRetention, AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, LogTrim,
+    NewAccess, NewEntry, SealingKey, StoreError, StoredRecord, Transaction, Trimmed, Writer,
 };
 
 /// A writer whose commits fail while a switch is on, before or after they were made durable.
@@ -109,6 +109,9 @@ impl Transaction for FailingTransaction<'_> {
     fn find_session(&self, id: &str) -> Result<Option<SessionRecord>, StoreError> {
         self.inner.find_session(id)
     }
+    fn count_sessions(&self, principal: &str) -> Result<SessionCounts, StoreError> {
+        self.inner.count_sessions(principal)
+    }
     fn is_spent(&self, id: &str) -> Result<bool, StoreError> {
         self.inner.is_spent(id)
     }
@@ -144,6 +147,15 @@ impl Transaction for FailingTransaction<'_> {
     }
     fn remove_sealing_key(&mut self, id: i64) -> Result<(), StoreError> {
         self.inner.remove_sealing_key(id)
+    }
+    fn access_bounds(&self) -> Result<AccessBounds, StoreError> {
+        self.inner.access_bounds()
+    }
+    fn append_access(&mut self, entry: &NewAccess<'_>) -> Result<(), StoreError> {
+        self.inner.append_access(entry)
+    }
+    fn trim_access(&mut self, retention: &AccessRetention) -> Result<u64, StoreError> {
+        self.inner.trim_access(retention)
     }
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError> {
         match self.failure {

@@ -4,8 +4,9 @@
 //! one transaction (group commit), and then, in this order: commits, publishes the entries to the ring, answers.
 //!
 //! `pipeline` is the queue and the handle to it, `proposal` what goes through it, `committer` the thread, `draft` the
-//! transaction that is being made; `records`, `sessions`, `tables`, `trim` and `sealing_keys` run the kinds of proposals.
+//! transaction that is being made; `records`, `sessions`, `tables`, `access_log`, `trim` and `sealing_keys` run the kinds of proposals.
 
+mod access_log;
 mod committer;
 mod draft;
 #[cfg(test)]
@@ -26,6 +27,6 @@ pub(crate) use committer::{Committer, CommitterParts, Writability};
 pub(crate) use pipeline::Pipeline;
 pub(crate) use proposal::{
     Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer,
-    SessionProposal, TrimStep,
+    SessionProposal, Touch, TrimStep,
 };
 pub(crate) use records::REQUEST_KEY_LIFETIME_MS;

@@ -3,7 +3,10 @@
 use proto::feed::v1::CommitResponse;
 use tokio::sync::{mpsc, oneshot};
 
-use super::proposal::{Proposal, RecordCommit, Reply, SessionAnswer, SessionProposal, TrimAnswer, TrimStep};
+use super::proposal::{
+    Proposal, RecordCommit, Reply, SessionAnswer, SessionProposal, Touch, TrimAnswer, TrimStep,
+};
+use crate::access_log::AccessRecord;
 use crate::catalog::TableDefinition;
 use crate::refusal::Refusal;
 use crate::store::{IndexWork, SealingKey};
@@ -40,8 +43,13 @@ impl Pipeline {
     }
 
     /// Notes activity of sessions; unknown ids are left out.
-    pub(crate) async fn touch_sessions(&self, ids: Vec<String>) -> Result<(), Refusal> {
-        self.propose(|reply| Proposal::Touch(ids, reply)).await
+    pub(crate) async fn touch_sessions(&self, touch: Touch) -> Result<(), Refusal> {
+        self.propose(|reply| Proposal::Touch(touch, reply)).await
+    }
+
+    /// Appends entries to the access log, at least one; returns the number of the last once they are durable.
+    pub(crate) async fn record_access(&self, records: Vec<AccessRecord>) -> Result<u64, Refusal> {
+        self.propose(|reply| Proposal::Access(records, reply)).await
     }
 
     /// Makes the catalogue what `definitions` say; returns how many tables changed.

@@ -6,12 +6,14 @@ use bytes::Bytes;
 use proto::feed::v1::CommitResponse;
 use tokio::sync::oneshot;
 
+use crate::access::Principal;
+use crate::access_log::AccessRecord;
 use crate::catalog::json::JsonObject;
 use crate::catalog::{CatalogTable, GivenTimes, TableDefinition, TableName, ValidRecord};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::session::{SessionCommand, SessionState};
-use crate::store::{IndexWork, LogTrim, SealingKey, Trimmed};
+use crate::store::{AccessRetention, IndexWork, LogTrim, SealingKey, Trimmed};
 
 /// Where the outcome of a proposal goes, once it is durable.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -21,7 +23,9 @@ pub(super) enum Proposal {
     Records(RecordCommit, Reply<CommitResponse>),
     Session(SessionProposal, Reply<SessionAnswer>),
     /// Activity of sessions, by id.
-    Touch(Vec<String>, Reply<()>),
+    Touch(Touch, Reply<()>),
+    /// Entries of the access log; answered with the number of the last.
+    Access(Vec<AccessRecord>, Reply<u64>),
     /// The tables that there are to be; answered with the number of changes.
     Tables(Vec<TableDefinition>, Reply<usize>),
     /// One step of building or removing indexes.
@@ -44,7 +48,8 @@ impl Proposal {
     pub(super) fn size_bytes(&self) -> usize {
         let texts = match self {
             Proposal::Records(commit, _) => commit.operations.iter().map(RecordOperation::size_bytes).sum(),
-            Proposal::Touch(ids, _) => ids.iter().map(String::len).sum(),
+            Proposal::Touch(touch, _) => touch.ids.iter().map(String::len).sum(),
+            Proposal::Access(records, _) => records.iter().map(AccessRecord::size_bytes).sum(),
             Proposal::Session(..)
             | Proposal::Tables(..)
             | Proposal::Indexes(_)
@@ -60,7 +65,8 @@ impl Proposal {
 /// A batch of operations that is applied as a whole or not at all.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordCommit {
-    pub(crate) principal: String,
+    /// Its rights are those that the commits before leave.
+    pub(crate) principal: Principal,
     /// Valid, or empty.
     pub(crate) traceparent: String,
     pub(crate) operations: Vec<RecordOperation>,
@@ -96,7 +102,7 @@ pub(crate) struct RecordOperation {
 impl RecordOperation {
     fn size_bytes(&self) -> usize {
         let value = match &self.action {
-            RecordAction::Put { value, .. } => value.len(),
+            RecordAction::Put { value, .. } | RecordAction::PartialPut { value } => value.len(),
             RecordAction::Patch { size_bytes, .. } => *size_bytes,
             RecordAction::Delete => 0,
         };
@@ -123,6 +129,10 @@ pub(crate) enum RecordAction {
         /// `value`, checked against `table`.
         record: ValidRecord,
     },
+    /// A put by a writer who does not see all attributes: checked once it is completed with those that it does not see.
+    PartialPut {
+        value: Bytes,
+    },
     /// A JSON Merge Patch, which can be checked only against the record that it meets.
     Patch {
         patch: JsonObject,
@@ -138,6 +148,7 @@ pub(crate) enum RecordAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TrimStep {
     pub(crate) log: LogTrim,
+    pub(crate) access_log: AccessRetention,
     /// Answers that were kept under request keys before this time.
     pub(crate) answers_before_ms: i64,
     /// Ids of sessions that were removed before this time.
@@ -150,8 +161,18 @@ pub(crate) struct TrimStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TrimAnswer {
     pub(crate) log: Trimmed,
+    /// How many entries of the access log went.
+    pub(crate) access_entries: u64,
     /// The step ended at a limit: there may be more to drop.
     pub(crate) has_more: bool,
+}
+
+/// Sessions that were active.
+#[derive(Clone, Debug)]
+pub(crate) struct Touch {
+    pub(crate) ids: Vec<String>,
+    /// Only those of the principal of this name; `None`: whosever they are.
+    pub(crate) only_of: Option<String>,
 }
 
 /// A command on a session.

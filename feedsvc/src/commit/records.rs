@@ -9,8 +9,10 @@ use proto::feed::v1::{CommitResponse, Operation, OperationResult};
 
 use super::draft::{Draft, NotApplied};
 use super::proposal::{Condition, PutRules, RecordAction, RecordCommit, RecordOperation};
+use crate::access::{Intent, RightsChange, TableWriter};
+use crate::catalog::json::{Json, JsonObject};
 use crate::catalog::{
-    CatalogTable, GivenTimes, TableId, check_object, check_record, merge_patch, parse_object,
+    CatalogTable, GivenTimes, TableId, ValidRecord, check_object, check_record, merge_patch, parse_object,
 };
 use crate::entry::{CommitHeader, encode_change};
 use crate::refusal::Refusal;
@@ -40,6 +42,9 @@ pub(super) fn run(
 
     let plan = plan(draft, commit, commit_time_ms)?;
     write(draft, commit, &plan, commit_time_ms)?;
+    if !plan.rights_changes.is_empty() {
+        draft.rights = Arc::new(draft.rights.changed(plan.rights_changes));
+    }
 
     let answer = CommitResponse {
         results: plan.results,
@@ -55,7 +60,7 @@ pub(super) fn run(
         };
         draft
             .transaction
-            .keep_answer(&commit.principal, &request.key, &kept, expired_ms)?;
+            .keep_answer(&commit.principal.name, &request.key, &kept, expired_ms)?;
         draft.mark_dirty();
     }
     Ok(answer)
@@ -69,7 +74,9 @@ fn find_earlier_answer(
     let Some(request) = &commit.request_key else {
         return Ok(None);
     };
-    let kept = draft.transaction.find_answer(&commit.principal, &request.key)?;
+    let kept = draft
+        .transaction
+        .find_answer(&commit.principal.name, &request.key)?;
     let Some(kept) = kept.filter(|kept| kept.made_ms >= expired_ms) else {
         return Ok(None);
     };
@@ -90,6 +97,8 @@ fn find_earlier_answer(
 struct Plan<'a> {
     changes: Vec<PlannedChange<'a>>,
     results: Vec<OperationResult>,
+    /// What the changes mean for the rights of the proposals after this one.
+    rights_changes: Vec<RightsChange>,
 }
 
 struct PlannedChange<'a> {
@@ -102,14 +111,17 @@ struct PlannedChange<'a> {
 /// The records that the operations before in the batch left; what is not there is as the transaction has it.
 type Overlay<'a> = HashMap<(TableId, &'a str), Option<StoredRecord>>;
 
-/// Checks all operations, each against what the ones before it leave, without writing.
+/// Checks all operations, each against what the ones before it leave, without writing. The writer's rights are those before the
+/// commit, for all of it.
 fn plan<'a>(
     draft: &Draft<'_>,
     commit: &'a RecordCommit,
     commit_time_ms: i64,
 ) -> Result<Plan<'a>, NotApplied> {
     let now = timestamp(commit_time_ms);
+    let role = draft.rights.role_of(&commit.principal);
     let mut overlay = Overlay::new();
+    let mut rights_changes = Vec::new();
     let mut changes = Vec::with_capacity(commit.operations.len());
     let mut results = Vec::with_capacity(commit.operations.len());
     let mut sizes = Sizes::default();
@@ -125,19 +137,48 @@ fn plan<'a>(
             Some(record) => record.clone(),
             None => draft.transaction.find_record(table.id, &request.key)?,
         };
-        check_condition(request, before.as_ref())?;
+        let writer = TableWriter::new(&role, &commit.principal, &request.table);
+        let is_hidden = before.as_ref().is_some_and(|record| !writer.has(&record.value));
+        let seen = before.as_ref().filter(|_| !is_hidden);
+        let intent = intent(request, seen);
+        writer.check(intent).map_err(Refusal::from)?;
+        check_condition(request, seen)?;
+        if is_hidden {
+            match request.action {
+                // A put would create what is there already, which is all that its writer learns of it; a patch finds nothing.
+                RecordAction::Put { .. } | RecordAction::PartialPut { .. } | RecordAction::Patch { .. } => {
+                    return Err(precondition_failed(request, None).into());
+                }
+                RecordAction::Delete => {
+                    results.push(OperationResult::default());
+                    continue;
+                }
+            }
+        }
 
         let revision = Revision(draft.head().0 + changes.len() as u64 + 1);
         let after = match &request.action {
-            RecordAction::Put { .. } | RecordAction::Patch { .. } => {
-                let Some(value) = value_to_store(table, request, before.as_ref(), &now, commit.puts)? else {
+            RecordAction::Put { .. } | RecordAction::PartialPut { .. } | RecordAction::Patch { .. } => {
+                let before = before.as_ref().map(|record| record.value.as_ref());
+                let stored = record_to_store(table, request, &writer, before, &now, commit.puts)?;
+                // Before anything is left out: whether an attribute that its writer does not see is equal is not for it to learn.
+                if writer.is_limited() {
+                    let named = named_attributes(&request.action);
+                    writer
+                        .check_change(intent, table, &named, before, &stored.value)
+                        .map_err(Refusal::from)?;
+                }
+                if stored.is_as_before && commit.puts.skip_equal {
                     results.push(OperationResult {
                         revision: 0,
                         existed: true,
                     });
                     continue;
-                };
-                Some(StoredRecord { revision, value })
+                }
+                Some(StoredRecord {
+                    revision,
+                    value: stored.value,
+                })
             }
             RecordAction::Delete => None,
         };
@@ -149,6 +190,10 @@ fn plan<'a>(
             existed,
         });
         if has_changed {
+            let value = after.as_ref().map(|record| record.value.as_ref());
+            let rights_change =
+                RightsChange::read(&request.table, &request.key, value).map_err(Refusal::from)?;
+            rights_changes.extend(rights_change);
             if commit.operations.len() > 1 {
                 overlay.insert(place, after.clone());
             }
@@ -160,7 +205,28 @@ fn plan<'a>(
             });
         }
     }
-    Ok(Plan { changes, results })
+    Ok(Plan {
+        changes,
+        results,
+        rights_changes,
+    })
+}
+
+/// Returns the right that an operation needs, told by what it says of the record, else by whether its writer sees one.
+fn intent(request: &RecordOperation, seen: Option<&StoredRecord>) -> Intent {
+    match (&request.action, request.condition) {
+        (RecordAction::Delete, _) => Intent::Delete,
+        (RecordAction::Patch { .. }, _) => Intent::Update,
+        (RecordAction::Put { .. } | RecordAction::PartialPut { .. }, Condition::Absent) => Intent::Insert,
+        (
+            RecordAction::Put { .. } | RecordAction::PartialPut { .. },
+            Condition::Exists | Condition::Revision(_),
+        ) => Intent::Update,
+        (RecordAction::Put { .. } | RecordAction::PartialPut { .. }, Condition::None) => match seen {
+            Some(_) => Intent::Update,
+            None => Intent::Insert,
+        },
+    }
 }
 
 fn check_condition(request: &RecordOperation, present: Option<&StoredRecord>) -> Result<(), Refusal> {
@@ -173,11 +239,15 @@ fn check_condition(request: &RecordOperation, present: Option<&StoredRecord>) ->
     if holds {
         return Ok(());
     }
-    Err(Refusal::PreconditionFailed {
+    Err(precondition_failed(request, present))
+}
+
+fn precondition_failed(request: &RecordOperation, present: Option<&StoredRecord>) -> Refusal {
+    Refusal::PreconditionFailed {
         table: request.table.clone(),
         key: request.key.clone(),
         present: present.map_or(Revision::ZERO, |record| record.revision),
-    })
+    }
 }
 
 /// How much a commit holds in memory before it is written.
@@ -218,29 +288,31 @@ impl Sizes {
     }
 }
 
-/// Returns the record as it will be stored, `None` if it is to stay as it is; checked again if its table has changed
-/// since it was checked.
-fn value_to_store(
+/// A record as it will be stored.
+struct RecordToStore {
+    value: Bytes,
+    /// A put says what is stored already.
+    is_as_before: bool,
+}
+
+/// Returns the record as it will be stored; checked again if its table has changed since it was checked, and completed if its
+/// writer does not see all of it.
+fn record_to_store(
     table: &Arc<CatalogTable>,
     request: &RecordOperation,
-    before: Option<&StoredRecord>,
+    writer: &TableWriter<'_>,
+    before: Option<&[u8]>,
     now: &str,
     puts: PutRules,
-) -> Result<Option<Bytes>, Refusal> {
-    let before = before.map(|record| record.value.as_ref());
-    let checked_again;
-    let record = match &request.action {
+) -> Result<RecordToStore, Refusal> {
+    let value = match &request.action {
         RecordAction::Patch {
             patch,
             record_limit_bytes,
             ..
         } => {
             let Some(before) = before else {
-                return Err(Refusal::PreconditionFailed {
-                    table: request.table.clone(),
-                    key: request.key.clone(),
-                    present: Revision::ZERO,
-                });
+                return Err(precondition_failed(request, None));
             };
             let mut patched = parse_object(table, before)?;
             merge_patch(&mut patched, patch);
@@ -254,23 +326,64 @@ fn value_to_store(
                     limit: *record_limit_bytes,
                 });
             }
-            return Ok(Some(value.into()));
+            return Ok(RecordToStore {
+                value: value.into(),
+                is_as_before: false,
+            });
         }
         RecordAction::Put {
             table: checked_against,
             record,
             ..
-        } if Arc::ptr_eq(checked_against, table) => record,
-        RecordAction::Put { value, .. } => {
-            checked_again = check_record(table, &request.key, value, puts.times)?;
-            &checked_again
+        } if Arc::ptr_eq(checked_against, table) && !writer.hides_attributes() => {
+            return Ok(put_to_store(record, table, before, now));
         }
-        RecordAction::Delete => return Ok(None),
+        RecordAction::Put { value, .. } | RecordAction::PartialPut { value } => value,
+        RecordAction::Delete => {
+            return Ok(RecordToStore {
+                value: Bytes::new(),
+                is_as_before: false,
+            });
+        }
     };
-    if puts.skip_equal && before.is_some_and(|before| record.is_stored_as(table, before)) {
-        return Ok(None);
+    let record = match (before, Json::parse(value)) {
+        (Some(before), Ok(Json::Object(put))) if writer.hides_attributes() => {
+            let completed = writer.completed(put, &object(before));
+            check_object(table, &request.key, completed, puts.times)?
+        }
+        // What is no object is refused by the check.
+        (_, _) => check_record(table, &request.key, value, puts.times)?,
+    };
+    Ok(put_to_store(&record, table, before, now))
+}
+
+fn put_to_store(
+    record: &ValidRecord,
+    table: &CatalogTable,
+    before: Option<&[u8]>,
+    now: &str,
+) -> RecordToStore {
+    RecordToStore {
+        value: record.stamped(table, before, now).into(),
+        is_as_before: before.is_some_and(|before| record.is_stored_as(table, before)),
     }
-    Ok(Some(record.stamped(table, before, now).into()))
+}
+
+/// Returns the attributes that an operation itself names.
+fn named_attributes(action: &RecordAction) -> JsonObject {
+    match action {
+        RecordAction::Put { value, .. } | RecordAction::PartialPut { value } => object(value),
+        RecordAction::Patch { patch, .. } => patch.clone(),
+        RecordAction::Delete => JsonObject::new(),
+    }
+}
+
+/// Reads a record; what is none has no attributes.
+fn object(record: &[u8]) -> JsonObject {
+    match Json::parse(record) {
+        Ok(Json::Object(object)) => object,
+        Ok(_) | Err(_) => JsonObject::new(),
+    }
 }
 
 fn write(
@@ -282,7 +395,7 @@ fn write(
     let header = CommitHeader {
         commit_time_ms,
         commit_end: Revision(draft.head().0 + plan.changes.len() as u64),
-        principal: &commit.principal,
+        principal: &commit.principal.name,
         traceparent: &commit.traceparent,
     };
     for change in &plan.changes {
@@ -308,7 +421,7 @@ fn write(
             key,
         );
         draft.append(
-            &commit.principal,
+            &commit.principal.name,
             Subject::Record {
                 table: change.table,
                 key,

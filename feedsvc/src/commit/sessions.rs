@@ -2,14 +2,18 @@
 
 use proto::feed::v1::session_command::Command;
 use proto::feed::v1::session_deleted::Cause;
-use proto::feed::v1::{SessionCreated, SessionDeleted, StreamClosed, StreamOpened, Subscribed, Unsubscribed};
+use proto::feed::v1::{
+    LogLevelSet, SessionCreated, SessionDeleted, StreamClosed, StreamOpened, Subscribed, Unsubscribed,
+};
 
 use super::draft::{Draft, NotApplied};
 use super::proposal::{SessionAnswer, SessionProposal};
 use crate::entry::{CommitHeader, encode_session_command};
 use crate::lease::Leases;
+use crate::service::Limits;
 use crate::session::{
-    DeleteCause, Effect, Facts, SessionCommand, SessionRecord, SessionState, Subscription, decide,
+    DeleteCause, Effect, Facts, SessionCommand, SessionCounts, SessionRecord, SessionState, Subscription,
+    decide,
 };
 use crate::store::{StoreError, Subject};
 
@@ -18,10 +22,11 @@ pub(super) fn run(
     draft: &mut Draft<'_>,
     proposal: &SessionProposal,
     leases: &Leases,
+    limits: &Limits,
     now_ms: i64,
 ) -> Result<SessionAnswer, NotApplied> {
     let now_ms = draft.commit_time_ms(now_ms);
-    let facts = read_facts(draft, proposal, leases, now_ms)?;
+    let facts = read_facts(draft, proposal, leases, limits, now_ms)?;
     let effect = decide(&proposal.id, &proposal.principal, &proposal.command, &facts)?;
     Ok(write(draft, proposal, effect, now_ms)?)
 }
@@ -30,6 +35,7 @@ fn read_facts(
     draft: &Draft<'_>,
     proposal: &SessionProposal,
     leases: &Leases,
+    limits: &Limits,
     now_ms: i64,
 ) -> Result<Facts, StoreError> {
     let session = draft.transaction.find_session(&proposal.id)?;
@@ -43,10 +49,11 @@ fn read_facts(
             subscriptions_max,
             ..
         } => (Some(uri), *subscriptions_max > 0),
-        SessionCommand::Unsubscribe { uri } => (Some(uri), false),
+        SessionCommand::Unsubscribe { uri, .. } => (Some(uri), false),
         SessionCommand::Create { .. }
         | SessionCommand::Open { .. }
         | SessionCommand::Close { .. }
+        | SessionCommand::SetLogLevel { .. }
         | SessionCommand::Delete
         | SessionCommand::Expire => (None, false),
     };
@@ -59,7 +66,22 @@ fn read_facts(
     } else {
         0
     };
+    let sessions = match &proposal.command {
+        SessionCommand::Create { .. } => draft.transaction.count_sessions(&proposal.principal)?,
+        SessionCommand::Open { .. }
+        | SessionCommand::Close { .. }
+        | SessionCommand::Subscribe { .. }
+        | SessionCommand::Unsubscribe { .. }
+        | SessionCommand::SetLogLevel { .. }
+        | SessionCommand::Delete
+        | SessionCommand::Expire => SessionCounts::default(),
+    };
     Ok(Facts {
+        sessions,
+        sessions_max: SessionCounts {
+            of_principal: limits.sessions_per_principal,
+            in_all: limits.sessions_in_all,
+        },
         is_spent: session.is_none() && draft.transaction.is_spent(&proposal.id)?,
         owner_is_live: !owner.is_empty() && leases.is_live(owner),
         active_ms: leases.last_seen_ms(owner),
@@ -131,6 +153,12 @@ fn write(
             draft.transaction.remove_subscription(id, &uri)?;
             draft.transaction.touch_session(id, now_ms)?;
             Command::Unsubscribed(Unsubscribed { uri })
+        }
+        Effect::LogLevelSet(session) => {
+            draft.transaction.write_session(&session)?;
+            Command::LogLevelSet(LogLevelSet {
+                level: session.log_level,
+            })
         }
         Effect::Deleted(cause) => {
             draft.transaction.remove_session(id, now_ms)?;

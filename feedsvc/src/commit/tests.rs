@@ -1,24 +1,30 @@
 //! Tests of the commit path on a real store, without sockets.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use proto::feed::v1::entry::Body;
 use proto::feed::v1::session_command::Command;
 use proto::feed::v1::{Entry, Operation};
 
 use super::failing::{FAILS_AFTER, FAILS_BEFORE, FailingWriter, NO_FAILURE};
-use super::{Condition, PutRules, RecordCommit, RequestKey, Writability};
-use crate::catalog::{SchemaSource, TableName};
+use super::{
+    Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionProposal, Touch,
+    Writability,
+};
+use crate::access::{AccessMode, Principal};
+use crate::catalog::{GivenTimes, SchemaSource, TableName, check_record};
 use crate::entry::decode_with_values;
 use crate::expiry;
 use crate::feed::Feed;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::service::{Options, Service};
-use crate::session::{SessionCommand, StreamNeed};
+use crate::session::{FenceNeed, SessionCommand, SessionRecord, StreamNeed};
 use crate::store::LogQuery;
 use crate::testing::{Bench, START_MS, command, commit, delete, put, revisions};
 
@@ -194,7 +200,7 @@ async fn a_request_key_is_applied_once_for_a_day() {
     let service = bench.open().await;
     let feed = service.feed();
     let request = |principal: &str, request_hash: u8| RecordCommit {
-        principal: principal.to_owned(),
+        principal: Principal::named(principal),
         traceparent: String::new(),
         operations: vec![put(&feed, "Product", "a", "{}")],
         request_key: Some(RequestKey {
@@ -438,6 +444,13 @@ async fn a_second_service_on_the_same_directory_is_refused() {
     bench.open().await.close().await;
 }
 
+fn touch(id: &str) -> Touch {
+    Touch {
+        ids: vec![id.to_owned()],
+        only_of: None,
+    }
+}
+
 fn create(idle_timeout_ms: i64) -> SessionCommand {
     SessionCommand::Create {
         protocol_version: "2025-11-25".to_owned(),
@@ -453,12 +466,14 @@ fn subscribe(uri: &str, stream: StreamNeed) -> SessionCommand {
         spelling: uri.to_uppercase(),
         stream,
         subscriptions_max: 2,
+        fence: FenceNeed::NotChecked,
     }
 }
 
 fn open(instance: &str) -> SessionCommand {
     SessionCommand::Open {
         instance: instance.to_owned(),
+        address: String::new(),
     }
 }
 
@@ -520,7 +535,10 @@ async fn a_subscription_is_made_once_and_only_with_a_live_stream() {
         Err(Refusal::NoStream)
     ));
 
-    let unsubscribe = || SessionCommand::Unsubscribe { uri: "u".to_owned() };
+    let unsubscribe = || SessionCommand::Unsubscribe {
+        uri: "u".to_owned(),
+        fence: FenceNeed::NotChecked,
+    };
     assert!(command(&feed, ID, unsubscribe()).await.unwrap().has_changed);
     let absent = command(&feed, ID, unsubscribe()).await.unwrap();
     assert_eq!((absent.has_changed, absent.revision), (false, feed.ring.head()));
@@ -546,7 +564,7 @@ async fn a_deleted_session_never_lives_again() {
         .await
         .unwrap();
     command(&feed, ID, SessionCommand::Delete).await.unwrap();
-    feed.pipeline.touch_sessions(vec![ID.to_owned()]).await.unwrap();
+    feed.pipeline.touch_sessions(touch(ID)).await.unwrap();
     assert!(matches!(
         command(&feed, ID, open("a")).await,
         Err(Refusal::UnknownSession)
@@ -582,10 +600,7 @@ async fn idle_sessions_expire_while_live_and_touched_ones_stay() {
     let sweep = async || expiry::sweep(&feed, bench.clock.as_ref()).await.unwrap();
     bench.clock.advance(Duration::from_secs(60));
     assert_eq!(sweep().await, 0);
-    feed.pipeline
-        .touch_sessions(vec![ids[2].to_owned()])
-        .await
-        .unwrap();
+    feed.pipeline.touch_sessions(touch(ids[2])).await.unwrap();
     bench.clock.advance(Duration::from_millis(1));
     assert_eq!(sweep().await, 1);
     let last = read_log(&feed).await.pop().unwrap();
@@ -718,7 +733,7 @@ async fn a_put_of_what_is_there_leaves_no_trace_where_it_is_asked_to() {
     let service = bench.open().await;
     let feed = service.feed();
     let import = |values: &[(&str, &str)]| RecordCommit {
-        principal: String::new(),
+        principal: Principal::default(),
         traceparent: String::new(),
         operations: values
             .iter()
@@ -745,4 +760,211 @@ async fn a_put_of_what_is_there_leaves_no_trace_where_it_is_asked_to() {
         assert_eq!(revisions(&answer), expected, "{values:?}");
     }
     service.close().await;
+}
+const WRITER: &str = r#"{"data":{"tables":{"Product":{"insert":true,"update":true}}}}"#;
+
+/// A commit of a principal; one of records of the service itself by a super_user.
+fn commit_of(name: &str, operations: Vec<RecordOperation>) -> RecordCommit {
+    let role = if name == "root" { "super_user" } else { "" };
+    RecordCommit {
+        principal: Principal {
+            role: role.to_owned(),
+            ..Principal::named(name)
+        },
+        traceparent: String::new(),
+        operations,
+        request_key: None,
+        puts: PutRules::default(),
+    }
+}
+
+fn system(feed: &Feed, table: TableName, key: &str, value: &str) -> RecordOperation {
+    let found = feed.get_table(&table).unwrap();
+    RecordOperation {
+        key: key.to_owned(),
+        condition: Condition::None,
+        action: RecordAction::Put {
+            value: Bytes::copy_from_slice(value.as_bytes()),
+            record: check_record(&found, key, value.as_bytes(), GivenTimes::Replaced).unwrap(),
+            table: found,
+        },
+        table,
+    }
+}
+
+/// Which of these were denied, after all of them were proposed at once, in their order.
+async fn denied(feed: &Feed, commits: Vec<RecordCommit>) -> Vec<bool> {
+    let mut waiting = Vec::new();
+    for commit in commits {
+        let pipeline = feed.pipeline.clone();
+        let mut proposed = Box::pin(async move { pipeline.commit_records(commit).await });
+        // The first poll proposes.
+        let first =
+            std::future::poll_fn(|context| std::task::Poll::Ready(proposed.as_mut().poll(context))).await;
+        waiting.push((proposed, first));
+    }
+    let mut denied = Vec::new();
+    for (proposed, first) in waiting {
+        let outcome = match first {
+            std::task::Poll::Ready(outcome) => outcome,
+            std::task::Poll::Pending => proposed.await,
+        };
+        denied.push(matches!(outcome, Err(Refusal::Denied(_))));
+    }
+    denied
+}
+
+#[tokio::test]
+async fn rights_are_those_that_the_proposals_before_leave() {
+    let mut bench = Bench::new();
+    bench.access = AccessMode::Roles;
+    let service = bench.open().await;
+    let feed = service.feed();
+    let role = |value: &str| system(&feed, TableName::system_role(), "writer", value);
+    let user = |value: &str| system(&feed, TableName::system_user(), "alice", value);
+    let write = || commit_of("alice", vec![put(&feed, "Product", "a", "{}")]);
+    let is_writer = r#"{"role":"writer"}"#;
+    let commits = vec![
+        write(),
+        commit_of("root", vec![role(WRITER), user(is_writer)]),
+        write(),
+        commit_of("root", vec![role("{}")]),
+        write(),
+        commit_of("root", vec![role(WRITER)]),
+        write(),
+        commit_of("alice", vec![role(r#"{"super_user":true}"#)]),
+        commit_of("root", vec![user(r#"{"role":"other"}"#)]),
+        write(),
+        commit_of("root", vec![user(r#"{"role":"super_user"}"#)]),
+        // As a whole by the rights before it: it may take them from itself and go on.
+        commit_of("alice", vec![user(is_writer), role("{}")]),
+        write(),
+    ];
+    let expected = [
+        true, false, false, false, true, false, false, true, false, true, false, false, true,
+    ];
+    assert_eq!(denied(&feed, commits).await, expected);
+    service.close().await;
+}
+
+#[tokio::test]
+async fn rights_of_a_lost_transaction_are_not_held_and_durable_ones_are() {
+    let mut bench = Bench::new();
+    bench.access = AccessMode::Roles;
+    let failure = Arc::new(AtomicU8::new(NO_FAILURE));
+    let switch = Arc::clone(&failure);
+    let service = bench
+        .try_open_with(crate::testing::SDL, |inner| {
+            Box::new(FailingWriter {
+                inner,
+                failure: switch,
+            })
+        })
+        .await
+        .unwrap();
+    let feed = service.feed();
+    let role = |value: &str| {
+        commit_of(
+            "root",
+            vec![system(&feed, TableName::system_role(), "anonymous", value)],
+        )
+    };
+    let write = || commit_of("", vec![put(&feed, "Product", "a", "{}")]);
+
+    failure.store(FAILS_BEFORE, Ordering::SeqCst);
+    feed.pipeline.commit_records(role(WRITER)).await.unwrap_err();
+    failure.store(NO_FAILURE, Ordering::SeqCst);
+    assert_eq!(denied(&feed, vec![write()]).await, [true], "it was never granted");
+
+    feed.pipeline.commit_records(role(WRITER)).await.unwrap();
+    assert_eq!(denied(&feed, vec![write()]).await, [false]);
+    failure.store(FAILS_AFTER, Ordering::SeqCst);
+    feed.pipeline.commit_records(role("{}")).await.unwrap_err();
+    failure.store(NO_FAILURE, Ordering::SeqCst);
+    assert_eq!(
+        denied(&feed, vec![write()]).await,
+        [true],
+        "it was taken away, although nobody was told"
+    );
+    service.close().await;
+}
+
+#[tokio::test]
+async fn b_15_2_sessions_are_counted_as_they_come_and_go() {
+    let mut bench = Bench::new();
+    (bench.limits.sessions_per_principal, bench.limits.sessions_in_all) = (2, 3);
+    let service = bench.open().await;
+    let feed = service.feed();
+    let create_of = async |feed: &Feed, principal: &str, id: &str| {
+        let proposal = SessionProposal {
+            principal: principal.to_owned(),
+            id: id.to_owned(),
+            command: create(1_000),
+        };
+        match feed.pipeline.command_session(proposal).await {
+            Ok(_) => "created",
+            Err(Refusal::TooManySessions { whose, .. }) => whose.name(),
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert_eq!(create_of(&feed, "alice", "a1").await, "created");
+    assert_eq!(create_of(&feed, "alice", "a2").await, "created");
+    assert_eq!(create_of(&feed, "alice", "a3").await, "principal");
+    command(&feed, "a1", open("i")).await.unwrap();
+    assert_eq!(
+        create_of(&feed, "alice", "a3").await,
+        "principal",
+        "an open is no new session"
+    );
+    assert_eq!(create_of(&feed, "", "n1").await, "created");
+    assert_eq!(create_of(&feed, "", "n2").await, "service");
+    command(&feed, "a1", SessionCommand::Delete).await.unwrap();
+    assert_eq!(create_of(&feed, "alice", "a4").await, "created");
+    service.close().await;
+
+    // Counted by the store, so also after a restart, and those that expire too.
+    bench.clock.advance(Duration::from_secs(60));
+    let service = bench.open().await;
+    let feed = service.feed();
+    assert_eq!(create_of(&feed, "bob", "b1").await, "service");
+    bench.clock.advance(Duration::from_secs(60));
+    assert_eq!(expiry::sweep(&feed, bench.clock.as_ref()).await.unwrap(), 3);
+    for id in ["c1", "c2"] {
+        assert_eq!(create_of(&feed, "alice", id).await, "created");
+    }
+    assert_eq!(create_of(&feed, "alice", "c3").await, "principal");
+    service.close().await;
+}
+
+#[tokio::test]
+async fn who_may_not_touch_all_sessions_touches_its_own() {
+    let bench = Bench::new();
+    let service = bench.open().await;
+    let feed = service.feed();
+    command(&feed, "a1", create(1_000_000)).await.unwrap();
+    for (only_of, is_touched) in [(Some("bob"), false), (Some("alice"), true), (None, true)] {
+        bench.clock.advance(Duration::from_secs(1));
+        let before = session(&feed, "a1").await.last_active_ms;
+        let touch = Touch {
+            ids: vec!["a1".to_owned(), "gone".to_owned()],
+            only_of: only_of.map(str::to_owned),
+        };
+        feed.pipeline.touch_sessions(touch).await.unwrap();
+        assert_eq!(
+            session(&feed, "a1").await.last_active_ms > before,
+            is_touched,
+            "{only_of:?}"
+        );
+    }
+    service.close().await;
+}
+
+async fn session(feed: &Feed, id: &str) -> SessionRecord {
+    let id = id.to_owned();
+    let found = feed
+        .reads
+        .run(move |reader| reader.find_session(&id))
+        .await
+        .unwrap();
+    found.value.unwrap().record
 }

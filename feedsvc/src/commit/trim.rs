@@ -7,18 +7,23 @@ use crate::store::StoreError;
 /// Drops what a step names.
 pub(super) fn run(draft: &mut Draft<'_>, step: &TrimStep) -> Result<TrimAnswer, NotApplied> {
     let log = draft.trim_log(&step.log)?;
+    let access_entries = draft.transaction.trim_access(&step.access_log)?;
     let answers = draft
         .transaction
         .drop_answers(step.answers_before_ms, step.row_limit)?;
     let spent = draft
         .transaction
         .drop_spent_sessions(step.spent_sessions_before_ms, step.row_limit)?;
-    if answers > 0 || spent > 0 {
+    if access_entries > 0 || answers > 0 || spent > 0 {
         draft.mark_dirty();
     }
     Ok(TrimAnswer {
         log,
-        has_more: log.has_more || answers == step.row_limit || spent == step.row_limit,
+        access_entries,
+        has_more: log.has_more
+            || access_entries == step.access_log.step as u64
+            || answers == step.row_limit
+            || spent == step.row_limit,
     })
 }
 

@@ -1,8 +1,8 @@
-//! Drops what has outlived its time: entries of the log, answers under request keys, ids of sessions that are gone.
+//! Drops what has outlived its time: entries of both logs, answers under request keys, ids of sessions that are gone.
 //!
 //! In small steps through the one pipeline, each a bounded number of rows beside the commits of its transaction, so that no writer
 //! waits for a long one. Entries go from the oldest on, when they are older than the log's age or the log takes more than its
-//! bytes, but never before they are as old as the floor.
+//! bytes, but never before they are as old as the floor. The access log has an age and bytes of its own.
 //!
 //! Session commands go with the changes around them and not earlier. Their own, shorter time would leave holes, and then three promises
 //! would each need an exception: that revisions are dense, that the chain of hashes can be checked, and that a reader needs to know one oldest
@@ -20,7 +20,7 @@ use crate::commit::{REQUEST_KEY_LIFETIME_MS, TrimStep};
 use crate::feed::Feed;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
-use crate::store::{Ages, LogTrim};
+use crate::store::{AccessRetention, Ages, LogTrim};
 
 /// For how long the id of a session that is gone may not be used again (session.proto, `CreateSession`).
 const SPENT_SESSION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -45,24 +45,38 @@ pub(crate) async fn run(feed: Arc<Feed>, shutdown: CancellationToken) {
             () = shutdown.cancelled() => return,
         };
         match swept {
-            Ok(0) => {}
-            Ok(dropped) => debug!(
-                entries = dropped,
+            Ok(Swept {
+                entries: 0,
+                access_entries: 0,
+            }) => {}
+            Ok(Swept {
+                entries,
+                access_entries,
+            }) => debug!(
+                entries,
+                access_entries,
                 revision = feed.oldest().0,
-                "the log was trimmed"
+                "the logs were trimmed"
             ),
             Err(refusal) => warn!(error = %refusal, "what has outlived its time cannot be dropped"),
         }
     }
 }
 
-/// Drops everything that is due; returns how many entries of the log that were.
-pub(crate) async fn sweep(feed: &Feed) -> Result<u64, Refusal> {
+/// What a sweep dropped of the two logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Swept {
+    pub(crate) entries: u64,
+    pub(crate) access_entries: u64,
+}
+
+/// Drops everything that is due.
+pub(crate) async fn sweep(feed: &Feed) -> Result<Swept, Refusal> {
     let ages = feed.reads.run(|reader| reader.ages()).await?;
     let now_ms = feed.clock.now_ms();
     let due = Due::at(now_ms, feed);
     if !due.is_met(&ages) {
-        return Ok(0);
+        return Ok(Swept::default());
     }
     let (until, floor) = feed
         .reads
@@ -73,20 +87,8 @@ pub(crate) async fn sweep(feed: &Feed) -> Result<u64, Refusal> {
             ))
         })
         .await?;
-    let step = TrimStep {
-        log: LogTrim {
-            until: until.min(floor),
-            keep_bytes: feed.limits.log_bytes,
-            floor,
-            entry_limit: STEP_ENTRIES,
-            limit_bytes: STEP_LIMIT_BYTES,
-        },
-        answers_before_ms: due.answers_before_ms,
-        spent_sessions_before_ms: due.spent_sessions_before_ms,
-        row_limit: STEP_ROWS,
-    };
-    let (_, dropped) = take_steps(feed, step).await?;
-    Ok(dropped)
+    let (_, swept) = take_steps(feed, due.step(until.min(floor), floor, due.log_bytes)).await?;
+    Ok(swept)
 }
 
 /// Drops the entries up to a revision, but none that is younger than the floor; returns the oldest that is left, and how many were
@@ -97,28 +99,18 @@ pub(crate) async fn compact(feed: &Feed, until: Revision) -> Result<(Revision, u
         .reads
         .run(move |reader| reader.newest_before(due.floor_ms))
         .await?;
-    let step = TrimStep {
-        log: LogTrim {
-            until: until.min(floor),
-            keep_bytes: u64::MAX,
-            floor,
-            entry_limit: STEP_ENTRIES,
-            limit_bytes: STEP_LIMIT_BYTES,
-        },
-        answers_before_ms: due.answers_before_ms,
-        spent_sessions_before_ms: due.spent_sessions_before_ms,
-        row_limit: STEP_ROWS,
-    };
-    take_steps(feed, step).await
+    let (oldest, swept) = take_steps(feed, due.step(until.min(floor), floor, u64::MAX)).await?;
+    Ok((oldest, swept.entries))
 }
 
-async fn take_steps(feed: &Feed, step: TrimStep) -> Result<(Revision, u64), Refusal> {
-    let mut dropped = 0;
+async fn take_steps(feed: &Feed, step: TrimStep) -> Result<(Revision, Swept), Refusal> {
+    let mut swept = Swept::default();
     loop {
         let answer = feed.pipeline.trim(step).await?;
-        dropped += answer.log.dropped;
+        swept.entries += answer.log.dropped;
+        swept.access_entries += answer.access_entries;
         if !answer.has_more {
-            return Ok((answer.log.oldest, dropped));
+            return Ok((answer.log.oldest, swept));
         }
     }
 }
@@ -130,6 +122,8 @@ struct Due {
     /// What is younger stays whatever the size.
     floor_ms: i64,
     log_bytes: u64,
+    access_before_ms: i64,
+    access_log_bytes: u64,
     answers_before_ms: i64,
     spent_sessions_before_ms: i64,
 }
@@ -141,8 +135,32 @@ impl Due {
             entries_before_ms: before(feed.limits.log_age),
             floor_ms: before(feed.limits.log_floor),
             log_bytes: feed.limits.log_bytes,
+            access_before_ms: before(feed.limits.access_log_age_max),
+            access_log_bytes: feed.limits.access_log_bytes_max,
             answers_before_ms: now_ms.saturating_sub(REQUEST_KEY_LIFETIME_MS),
             spent_sessions_before_ms: before(SPENT_SESSION_LIFETIME),
+        }
+    }
+
+    /// Returns a step that drops entries of the log up to `until`, older ones than `floor` while it takes more than `keep_bytes`, and
+    /// of everything else what is due.
+    fn step(&self, until: Revision, floor: Revision, keep_bytes: u64) -> TrimStep {
+        TrimStep {
+            log: LogTrim {
+                until,
+                keep_bytes,
+                floor,
+                entry_limit: STEP_ENTRIES,
+                limit_bytes: STEP_LIMIT_BYTES,
+            },
+            access_log: AccessRetention {
+                recorded_from_ms: self.access_before_ms,
+                kept_bytes_max: self.access_log_bytes,
+                step: STEP_ENTRIES,
+            },
+            answers_before_ms: self.answers_before_ms,
+            spent_sessions_before_ms: self.spent_sessions_before_ms,
+            row_limit: STEP_ROWS,
         }
     }
 
@@ -153,6 +171,8 @@ impl Due {
         let is_surplus =
             is_before(ages.oldest_entry_ms, self.entries_before_ms) || ages.log_bytes > self.log_bytes;
         (is_trimmable && is_surplus)
+            || is_before(ages.oldest_access_ms, self.access_before_ms)
+            || ages.access_log_bytes > self.access_log_bytes
             || is_before(ages.oldest_request_key_ms, self.answers_before_ms)
             || is_before(ages.oldest_spent_session_ms, self.spent_sessions_before_ms)
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::access::Principal;
 use crate::commit::{PutRules, RecordCommit, RequestKey};
 use crate::feed::Feed;
 use crate::maintenance::{retention, whole_read};
@@ -10,7 +11,7 @@ use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::session::SessionCommand;
 use crate::store::{Bounds, LogQuery, RestoreError, StoreError, sqlite};
-use crate::testing::{Bench, command, commit, put};
+use crate::testing::{Bench, command, commit, put, record_access};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -42,9 +43,9 @@ async fn entries_go_by_age_and_the_log_stays_whole() {
     change(&bench, &feed, 40).await;
     assert_eq!(bounds(&feed).await, (1, 42));
     // Those of the last 30 minutes stay, the one that is exactly as old included: 12 (minute 10) to 42 (minute 40).
-    assert_eq!(retention::sweep(&feed).await.unwrap(), 11);
+    assert_eq!(retention::sweep(&feed).await.unwrap().entries, 11);
     assert_eq!(bounds(&feed).await, (12, 42));
-    assert_eq!(retention::sweep(&feed).await.unwrap(), 0);
+    assert_eq!(retention::sweep(&feed).await.unwrap().entries, 0);
     check_sound(&feed).await;
     let below = feed
         .reads
@@ -69,13 +70,39 @@ async fn entries_go_by_age_and_the_log_stays_whole() {
 }
 
 #[tokio::test]
+async fn entries_of_the_access_log_go_by_age_and_by_bytes() {
+    let mut bench = Bench::new();
+    bench.limits.access_log_age_max = 2 * MINUTE;
+    let service = bench.open().await;
+    let feed = service.feed();
+    // More than one step drops.
+    assert_eq!(record_access(&feed, 1_200).await, 1_200);
+    assert_eq!(retention::sweep(&feed).await.unwrap().access_entries, 0);
+    bench.clock.advance(MINUTE);
+    record_access(&feed, 5).await;
+    bench.clock.advance(MINUTE + Duration::from_millis(1));
+    assert_eq!(retention::sweep(&feed).await.unwrap().access_entries, 1_200);
+    check_sound(&feed).await;
+    drop(feed);
+    service.close().await;
+
+    bench.limits.access_log_bytes_max = 1;
+    let service = bench.open().await;
+    let feed = service.feed();
+    assert_eq!(retention::sweep(&feed).await.unwrap().access_entries, 5);
+    assert_eq!(record_access(&feed, 1).await, 1_206);
+    check_sound(&feed).await;
+    service.close().await;
+}
+
+#[tokio::test]
 async fn entries_go_by_bytes_but_never_within_the_floor() {
     let mut bench = Bench::new();
     bench.limits.log_bytes = 0;
     let service = bench.open().await;
     let feed = service.feed();
     change(&bench, &feed, 40).await;
-    assert_eq!(retention::sweep(&feed).await.unwrap(), 31);
+    assert_eq!(retention::sweep(&feed).await.unwrap().entries, 31);
     assert_eq!(bounds(&feed).await, (32, 42), "the last ten minutes stay");
     check_sound(&feed).await;
     service.close().await;
@@ -148,7 +175,7 @@ async fn request_keys_go_after_a_day_and_ids_of_sessions_after_thirty() {
     command(&feed, id, create()).await.unwrap();
     command(&feed, id, SessionCommand::Delete).await.unwrap();
     let keyed = RecordCommit {
-        principal: String::new(),
+        principal: Principal::default(),
         traceparent: String::new(),
         operations: vec![put(&feed, "Product", "a", "{}")],
         request_key: Some(RequestKey {
@@ -254,6 +281,7 @@ async fn a_backup_of_a_running_store_is_of_one_moment_and_restores() {
     )
     .await
     .unwrap();
+    assert_eq!(record_access(&feed, 3).await, 3);
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("backup");
     let writer = tokio::spawn({
@@ -293,7 +321,17 @@ async fn a_backup_of_a_running_store_is_of_one_moment_and_restores() {
     assert_eq!((outcome.backup_head, outcome.sessions_dropped), (copied.head, 1));
     assert!(outcome.head.0 >= copied.head.0 + (1 << 32) && outcome.head.0 < copied.head.0 + (1 << 33));
     assert_eq!(names(restored.data()), ["feed.sqlite", "lock"]);
-    assert_eq!(sqlite::verify_directory(restored.data()).unwrap().findings, []);
+    let verification = sqlite::verify_directory(restored.data()).unwrap();
+    assert_eq!((verification.findings, verification.access_entries), (vec![], 3));
+    let counted: (i64, i64) = rusqlite::Connection::open(restored.data().join("feed.sqlite"))
+        .unwrap()
+        .query_row(
+            "SELECT (SELECT sessions FROM session_total), (SELECT count(*) FROM session_count)",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .unwrap();
+    assert_eq!(counted, (0, 0), "no session is counted that is gone");
     let other = restored.open().await;
     let other_feed = other.feed();
     assert_ne!(other_feed.store_id, feed.store_id);
@@ -313,6 +351,7 @@ async fn a_backup_of_a_running_store_is_of_one_moment_and_restores() {
         .await
         .unwrap();
     assert_eq!(answer.head, outcome.head.0 + 1);
+    assert_eq!(record_access(&other_feed, 1).await, 4, "the access log goes on");
     check_sound(&other_feed).await;
     drop(other_feed);
     other.close().await;

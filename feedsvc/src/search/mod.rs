@@ -26,11 +26,8 @@ mod sort_key;
 mod tests;
 mod visibility;
 
-#[allow(unused_imports, reason = "row filters will be bound by the rights")]
-pub(crate) use condition::Binding;
-pub(crate) use condition::{AttributePath, Comparator, Comparison, Condition, ConditionFault};
+pub(crate) use condition::{AttributePath, Binding, Comparator, Comparison, Condition, ConditionFault};
 pub(crate) use cursor::{CursorSeal, CursorSecret, Fingerprint, InvalidCursor};
-#[allow(unused_imports, reason = "the rights will evaluate row filters of changes")]
 pub(crate) use evaluate::evaluate;
 pub(crate) use page::{PageBounds, Search, SearchError};
 pub(crate) use position::Position;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::access::{AccessBounds, AccessPage, AccessQuery, AccessRetention, NewAccess};
 use super::error::{CopyError, StoreError};
 use super::values::{
     Ages, Bounds, Copied, FeedHead, KeptAnswer, KeyedRecord, LogPage, LogQuery, LogTrim, NewEntry,
@@ -12,7 +13,7 @@ use crate::catalog::{TableId, TableName};
 use crate::chain::ChainHash;
 use crate::revision::Revision;
 use crate::search::CursorSecret;
-use crate::session::{SessionRecord, SessionState, Subscription};
+use crate::session::{SessionCounts, SessionRecord, SessionState, Subscription};
 
 /// The reading half of a store; many threads may call it at once.
 pub(crate) trait Reader: Send + Sync + 'static {
@@ -93,6 +94,12 @@ pub(crate) trait Reader: Send + Sync + 'static {
     /// Checks everything that the store holds against the contract, page by page, each in a read transaction of its own; ends
     /// early when `is_cancelled` says so.
     fn verify(&self, is_cancelled: &dyn Fn() -> bool) -> Result<Verification, StoreError>;
+
+    /// Returns where the access log stands.
+    fn access_bounds(&self) -> Result<AccessBounds, StoreError>;
+
+    /// Reads a page of the access log; what was trimmed is left out, as the page's bounds tell.
+    fn read_access(&self, query: &AccessQuery) -> Result<AccessPage, StoreError>;
 }
 
 /// The writing half of a store.
@@ -147,13 +154,16 @@ pub(crate) trait Transaction {
     ) -> Result<(), StoreError>;
 
     fn find_session(&self, id: &str) -> Result<Option<SessionRecord>, StoreError>;
+    /// Counts the sessions of a principal and of all, without looking at each.
+    fn count_sessions(&self, principal: &str) -> Result<SessionCounts, StoreError>;
     /// Whether a session of this id was there once and is gone.
     fn is_spent(&self, id: &str) -> Result<bool, StoreError>;
     /// Writes a session in the place of the one before; its subscriptions stay.
     fn write_session(&mut self, session: &SessionRecord) -> Result<(), StoreError>;
     /// Moves a session's last activity forward, if there is such a session.
     fn touch_session(&mut self, id: &str, active_ms: i64) -> Result<(), StoreError>;
-    /// Removes a session with its subscriptions; the id is spent then.
+    /// Removes a session with its subscriptions; the id is spent then, and some ids that were removed more than 30 days before are
+    /// forgotten.
     fn remove_session(&mut self, id: &str, removed_ms: i64) -> Result<(), StoreError>;
     fn find_subscription(&self, session: &str, uri: &str) -> Result<Option<Subscription>, StoreError>;
     fn count_subscriptions(&self, session: &str) -> Result<u64, StoreError>;
@@ -175,6 +185,11 @@ pub(crate) trait Transaction {
     /// Writes a new sealing key and returns its number, which is above that of every earlier one.
     fn write_sealing_key(&mut self, secret: &[u8], made_ms: i64) -> Result<i64, StoreError>;
     fn remove_sealing_key(&mut self, id: i64) -> Result<(), StoreError>;
+    fn access_bounds(&self) -> Result<AccessBounds, StoreError>;
+    /// Appends an entry, which must carry the number after the newest, and the hash that follows from its bytes.
+    fn append_access(&mut self, entry: &NewAccess<'_>) -> Result<(), StoreError>;
+    /// Drops the oldest entries that are not kept, at most a step of them; returns how many.
+    fn trim_access(&mut self, retention: &AccessRetention) -> Result<u64, StoreError>;
 
     /// Makes everything durable and visible, with the new head; after an error it is unknown whether it became so.
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError>;

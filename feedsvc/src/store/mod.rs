@@ -11,12 +11,14 @@
 //! - *once*: an answer that was kept under a request key is found again for as long as it is kept;
 //! - *current*: a read reflects at least the last transaction that was committed when it began; what it returns and the
 //!   revision that it returns it with belong to the same moment;
+//! - *apart*: the access log has dense numbers and a chain of its own, and nothing of it is in the log;
 //! - *short*: no read transaction outlives the call that began it, and none but that of a backup is longer than a page;
 //! - *indexed*: an index that is ready has exactly one entry for every record of its table, with the sort key of the
 //!   attribute as the record has it.
 //!
 //! There is one writer, on a thread of its own; readers are many. All calls block and belong off the async runtime.
 
+mod access;
 mod contract;
 mod error;
 #[cfg(test)]
@@ -28,6 +30,7 @@ mod suite;
 mod values;
 mod view;
 
+pub(crate) use access::{AccessBounds, AccessPage, AccessQuery, AccessRetention, NewAccess, StoredAccess};
 pub(crate) use contract::{Reader, Transaction, Writer};
 pub use error::StoreOpenError;
 pub(crate) use error::{CopyError, RestoreError, StoreError, VerifyError};

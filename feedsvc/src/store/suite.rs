@@ -5,11 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    ByteRange, Direction, FeedHead, IndexState, IndexWalk, IndexWork, KeptAnswer, LogQuery, NewEntry, Reader,
-    StoreError, StoredRecord, Subject, Target, Writer, sqlite,
+    AccessQuery, AccessRetention, ByteRange, Direction, FeedHead, IndexState, IndexWalk, IndexWork,
+    KeptAnswer, LogQuery, NewAccess, NewEntry, Reader, StoreError, StoredRecord, Subject, Target,
+    Transaction, Writer, sqlite,
 };
+use crate::access_log::verify;
 use crate::catalog::{TableId, TableName};
 use crate::revision::Revision;
+use crate::session::SessionRecord;
 
 /// Both halves of a store that has one table.
 struct Subjected {
@@ -261,7 +264,7 @@ fn kept_answers_are_found_until_they_are_dropped() {
 
 impl Subjected {
     /// Runs one transaction that appends nothing.
-    fn change(&mut self, change: impl FnOnce(&mut dyn super::Transaction)) {
+    fn change(&mut self, change: impl FnOnce(&mut dyn Transaction)) {
         let head = self.writer.head().unwrap();
         let mut transaction = self.writer.begin().unwrap();
         change(transaction.as_mut());
@@ -507,4 +510,241 @@ fn a_probe_is_a_commit_of_nothing() {
     transaction.commit(&head).unwrap();
     assert_eq!(store.writer.head().unwrap(), head);
     assert_eq!(store.page(&store.query(0)), (vec![1], 1));
+}
+
+/// Appends an entry to the access log as the commit path does.
+fn append_access(writer: &mut dyn Writer, recorded_ms: i64, principal: &str, method: &str) {
+    let head = writer.head().unwrap();
+    let mut transaction = writer.begin().unwrap();
+    let bounds = transaction.access_bounds().unwrap();
+    let number = bounds.newest + 1;
+    let encoded = format!("entry {number:04}");
+    let entry = NewAccess {
+        number,
+        time_ms: recorded_ms - 5,
+        recorded_ms,
+        principal,
+        method,
+        encoded: encoded.as_bytes(),
+        hash: bounds.newest_hash.followed_by(encoded.as_bytes(), None, None),
+    };
+    transaction.append_access(&entry).unwrap();
+    transaction.commit(&head).unwrap();
+}
+
+fn trim_access(writer: &mut dyn Writer, retention: AccessRetention) -> u64 {
+    let head = writer.head().unwrap();
+    let mut transaction = writer.begin().unwrap();
+    let dropped = transaction.trim_access(&retention).unwrap();
+    transaction.commit(&head).unwrap();
+    dropped
+}
+
+fn access_query(after: u64) -> AccessQuery {
+    AccessQuery {
+        after,
+        entry_limit: 100,
+        limit_bytes: 1_000,
+        scan_limit: 100,
+        ..AccessQuery::default()
+    }
+}
+
+/// The numbers and the progress of a page of the access log.
+fn access_page(store: &Subjected, query: &AccessQuery) -> (Vec<u64>, u64) {
+    let page = store.reader.read_access(query).unwrap();
+    (
+        page.entries.iter().map(|entry| entry.number).collect(),
+        page.progress,
+    )
+}
+
+#[test]
+fn the_access_log_is_read_in_pages_with_filters() {
+    let mut store = open();
+    assert_eq!(access_page(&store, &access_query(0)), (vec![], 0));
+    let bounds = store.reader.access_bounds().unwrap();
+    assert_eq!((bounds.newest, bounds.oldest), (0, 1));
+    for (recorded_ms, principal, method) in [
+        (10, "alice", "ping"),
+        (20, "bob", "ping"),
+        (30, "alice", "call"),
+        (40, "", "ping"),
+    ] {
+        append_access(store.writer.as_mut(), recorded_ms, principal, method);
+    }
+    assert_eq!(
+        store.reader.bounds().unwrap().head,
+        Revision(0),
+        "it takes no revision"
+    );
+    let query = access_query;
+    let by = |principal: &str| Some(principal.to_owned());
+    for (query, expected) in [
+        (query(0), (vec![1, 2, 3, 4], 4)),
+        (query(3), (vec![4], 4)),
+        (query(4), (vec![], 4)),
+        (query(9), (vec![], 9)),
+        (
+            AccessQuery {
+                entry_limit: 3,
+                ..query(0)
+            },
+            (vec![1, 2, 3], 3),
+        ),
+        (
+            AccessQuery {
+                limit_bytes: 25,
+                ..query(0)
+            },
+            (vec![1, 2], 2),
+        ),
+        (
+            AccessQuery {
+                limit_bytes: 1,
+                ..query(1)
+            },
+            (vec![2], 2),
+        ),
+        (
+            AccessQuery {
+                principal: by("alice"),
+                ..query(0)
+            },
+            (vec![1, 3], 4),
+        ),
+        (
+            AccessQuery {
+                principal: by(""),
+                ..query(0)
+            },
+            (vec![4], 4),
+        ),
+        (
+            AccessQuery {
+                method: by("ping"),
+                ..query(1)
+            },
+            (vec![2, 4], 4),
+        ),
+        (
+            AccessQuery {
+                from_ms: Some(15),
+                until_ms: Some(35),
+                ..query(0)
+            },
+            (vec![2, 3], 4),
+        ),
+        (
+            AccessQuery {
+                principal: by("nobody"),
+                scan_limit: 2,
+                ..query(0)
+            },
+            (vec![], 2),
+        ),
+        (
+            AccessQuery {
+                principal: by("nobody"),
+                scan_limit: 2,
+                ..query(2)
+            },
+            (vec![], 4),
+        ),
+        (
+            AccessQuery {
+                principal: by("alice"),
+                entry_limit: 1,
+                ..query(0)
+            },
+            (vec![1], 2),
+        ),
+    ] {
+        assert_eq!(access_page(&store, &query), expected, "{query:?}");
+    }
+}
+
+#[test]
+fn the_access_log_is_trimmed_by_age_and_bytes_in_steps() {
+    let mut store = open();
+    let retention = |recorded_from_ms, kept_bytes_max, step| AccessRetention {
+        recorded_from_ms,
+        kept_bytes_max,
+        step,
+    };
+    assert_eq!(trim_access(store.writer.as_mut(), retention(100, 0, 10)), 0);
+    for recorded_ms in 1..=10 {
+        append_access(store.writer.as_mut(), recorded_ms, "", "ping");
+    }
+    let ends = |store: &Subjected| {
+        let bounds = store.reader.access_bounds().unwrap();
+        (bounds.oldest, bounds.newest)
+    };
+    assert_eq!(trim_access(store.writer.as_mut(), retention(4, u64::MAX, 2)), 2);
+    assert_eq!(trim_access(store.writer.as_mut(), retention(4, u64::MAX, 2)), 1);
+    assert_eq!(trim_access(store.writer.as_mut(), retention(4, u64::MAX, 2)), 0);
+    assert_eq!(ends(&store), (4, 10));
+    assert_eq!(
+        access_page(&store, &access_query(0)),
+        (vec![4, 5, 6, 7, 8, 9, 10], 10)
+    );
+    // Each takes 10 bytes and what the store adds.
+    assert_eq!(trim_access(store.writer.as_mut(), retention(0, 3 * 138, 100)), 4);
+    assert_eq!(ends(&store), (8, 10));
+    let bounds = store.reader.access_bounds().unwrap();
+    let first = &store.reader.read_access(&access_query(0)).unwrap().entries[0];
+    assert_eq!(
+        bounds.base_hash.followed_by(&first.encoded, None, None),
+        first.hash
+    );
+    assert_eq!(verify(store.reader.as_ref(), &|| Ok(())).unwrap().entries, 3);
+    assert_eq!(trim_access(store.writer.as_mut(), retention(100, 0, 100)), 3);
+    assert_eq!(ends(&store), (11, 10));
+    append_access(store.writer.as_mut(), 200, "", "ping");
+    assert_eq!(ends(&store), (11, 11));
+    let verified = verify(store.reader.as_ref(), &|| Ok(())).unwrap();
+    assert_eq!((verified.entries, verified.finding), (1, None));
+}
+
+#[test]
+fn sessions_are_counted_as_they_come_and_go() {
+    let mut store = open();
+    let session = |id: &str, principal: &str| SessionRecord {
+        id: id.to_owned(),
+        principal: principal.to_owned(),
+        protocol_version: "v".to_owned(),
+        client_info: String::new(),
+        client_capabilities: String::new(),
+        created_ms: 1,
+        last_active_ms: 1,
+        idle_timeout_ms: 1,
+        owner_instance: "i".to_owned(),
+        fence: Revision(7),
+        owner_address: "host:1".to_owned(),
+        log_level: "info".to_owned(),
+    };
+    let head = store.writer.head().unwrap();
+    let mut transaction = store.writer.begin().unwrap();
+    let counts = |transaction: &dyn Transaction, principal: &str| {
+        let counts = transaction.count_sessions(principal).unwrap();
+        (counts.of_principal, counts.in_all)
+    };
+    assert_eq!(counts(transaction.as_ref(), "alice"), (0, 0));
+    for (id, principal) in [("a", "alice"), ("b", "alice"), ("c", ""), ("a", "alice")] {
+        transaction.write_session(&session(id, principal)).unwrap();
+    }
+    assert_eq!(
+        transaction.find_session("a").unwrap(),
+        Some(session("a", "alice"))
+    );
+    assert_eq!(counts(transaction.as_ref(), "alice"), (2, 3));
+    transaction.remove_session("a", 1).unwrap();
+    transaction.remove_session("gone", 1).unwrap();
+    assert_eq!(counts(transaction.as_ref(), "alice"), (1, 2));
+    assert_eq!(counts(transaction.as_ref(), ""), (1, 2));
+    transaction.remove_session("b", 2).unwrap();
+    transaction.remove_session("c", 3).unwrap();
+    assert!(transaction.is_spent("a").unwrap() && transaction.is_spent("b").unwrap());
+    assert_eq!(counts(transaction.as_ref(), "alice"), (0, 0));
+    transaction.commit(&head).unwrap();
 }

@@ -198,6 +198,9 @@ pub(crate) struct Ages {
     pub(crate) log_bytes: u64,
     /// The commit time of the oldest entry.
     pub(crate) oldest_entry_ms: Option<i64>,
+    /// When the oldest entry of the access log was recorded, and what its kept entries take, about.
+    pub(crate) oldest_access_ms: Option<i64>,
+    pub(crate) access_log_bytes: u64,
     pub(crate) oldest_request_key_ms: Option<i64>,
     pub(crate) oldest_spent_session_ms: Option<i64>,
 }
@@ -232,6 +235,9 @@ pub(crate) enum Place {
     Log {
         revision: Revision,
     },
+    AccessLog {
+        number: u64,
+    },
     Table {
         table: TableName,
         key: String,
@@ -244,6 +250,7 @@ impl fmt::Display for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::Log { revision } => write!(formatter, "log at revision {revision}"),
+            Place::AccessLog { number } => write!(formatter, "access log at number {number}"),
             Place::Table { table, key } => write!(formatter, "table {table}, record `{key}`"),
             Place::Database => write!(formatter, "database"),
         }

@@ -30,6 +30,10 @@ pub(crate) struct FeedArguments {
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) principal: String,
 
+    /// The role in which it is done; by default that of the principal.
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) role: String,
+
     /// For how long a service that is away is tried again, for example 500ms, 30s, 5m.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = settings::parse_duration)]
     pub(crate) retry_for: Duration,

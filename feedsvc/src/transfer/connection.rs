@@ -48,6 +48,7 @@ impl Connection {
     pub(super) async fn open(arguments: &FeedArguments) -> Result<Connection, TransferError> {
         let principal = Principal {
             name: arguments.principal.clone(),
+            role: arguments.role.clone(),
             ..Principal::default()
         };
         let Some(data) = &arguments.data else {

@@ -271,7 +271,10 @@ fn write_cause(cause: RefusalCause) -> RefusedFor {
         // The second is of the modern era, which has no session to send to.
         RefusalCause::Invalid | RefusalCause::UnknownMethod => RefusedFor::Invalid,
         RefusalCause::UnknownSession => RefusedFor::UnknownSession,
-        RefusalCause::Unavailable => RefusedFor::Unavailable,
+        // The limits are those of making a session, which a message of one does not.
+        RefusalCause::Unavailable | RefusalCause::PrincipalLimit | RefusalCause::ServiceLimit => {
+            RefusedFor::Unavailable
+        }
         RefusalCause::Internal => RefusedFor::Internal,
     }
 }

@@ -294,7 +294,7 @@ impl FeedClient {
     pub(super) async fn read_catalog(&self) -> Result<Catalog, FeedError> {
         let request = v1::GetCatalogRequest {
             feed: FEED.into(),
-            principal: named(""),
+            principal: itself(),
         };
         let answer = self
             .feed
@@ -314,7 +314,7 @@ impl FeedClient {
         let (after_revision, after_hash) = after.unwrap_or_default();
         let request = v1::WatchRequest {
             feed: FEED.into(),
-            principal: named(""),
+            principal: itself(),
             after_revision,
             after_hash,
             instance: self.instance.clone(),
@@ -337,7 +337,7 @@ impl FeedClient {
     ) -> Result<(Vec<Entry>, u64), FeedError> {
         let request = v1::ReadLogRequest {
             feed: FEED.into(),
-            principal: named(""),
+            principal: itself(),
             after_revision: after,
             until_revision: until,
             max_entries: max,
@@ -362,7 +362,7 @@ impl FeedClient {
     ) -> Result<Vec<u64>, FeedError> {
         let request = v1::LatestForRequest {
             feed: FEED.into(),
-            principal: named(""),
+            principal: itself(),
             targets: targets.iter().map(Target::write).collect(),
             after_revision: after,
             until_revision: until,
@@ -384,7 +384,7 @@ impl FeedClient {
     pub(super) async fn read_sealing_keys(&self) -> Result<Vec<SealingKey>, FeedError> {
         let request = v1::GetSealingKeysRequest {
             feed: FEED.into(),
-            principal: named(""),
+            principal: itself(),
         };
         let answer = self
             .keys
@@ -406,7 +406,7 @@ impl FeedClient {
     pub(crate) async fn read_head(&self, near: u64) -> Result<u64, FeedError> {
         let request = v1::LatestForRequest {
             feed: FEED.into(),
-            principal: named(""),
+            principal: itself(),
             after_revision: near,
             ..Default::default()
         };
@@ -592,7 +592,7 @@ impl FeedClient {
     pub(crate) async fn touch_sessions(&self, ids: Vec<String>) -> Result<(), FeedError> {
         let request = v1::TouchSessionsRequest {
             feed: FEED.into(),
-            principal: named(""),
+            principal: itself(),
             session_ids: ids,
         };
         self.sessions.clone().touch_sessions(self.call(request)).await?;
@@ -641,6 +641,15 @@ impl SessionRecord {
             subscriptions: subscriptions.collect(),
         }
     }
+}
+
+/// Who the gateway is where it asks for itself, and for all of its clients at once: it watches everything and so may do so.
+fn itself() -> Option<v1::Principal> {
+    Some(v1::Principal {
+        name: "gateway".into(),
+        role: "super_user".into(),
+        ..Default::default()
+    })
 }
 
 fn named(principal: &str) -> Option<v1::Principal> {

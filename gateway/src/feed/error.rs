@@ -27,9 +27,12 @@ pub(crate) enum FeedError {
     /// The session has as many subscriptions as it may.
     #[error("the session has its limit of subscriptions")]
     TooManySubscriptions,
-    /// The principal, or the feed service, has as many sessions as it may.
-    #[error("there are as many sessions as there may be")]
+    /// The principal has as many sessions as it may.
+    #[error("the principal has its limit of sessions")]
     TooManySessions,
+    /// The feed service has as many sessions as it may.
+    #[error("the feed service has its limit of sessions")]
+    TooManySessionsInAll,
     /// There is no such table.
     #[error("{0}")]
     UnknownTable(String),
@@ -65,6 +68,9 @@ impl From<Status> for FeedError {
         let Some(reason) = reason else {
             return from_transport(&status);
         };
+        let is_of_service = status
+            .get_details_error_info()
+            .is_some_and(|info| info.metadata.get("whose").is_some_and(|whose| whose == "service"));
         let text = || status.message().to_owned();
         match reason {
             Reason::InvalidArgument | Reason::InvalidRecord | Reason::InvalidCursor | Reason::ScanLimit => {
@@ -78,6 +84,7 @@ impl From<Status> for FeedError {
             Reason::NoStream => FeedError::NoStream,
             Reason::Fenced => FeedError::Fenced,
             Reason::TooManySubscriptions => FeedError::TooManySubscriptions,
+            Reason::TooManySessions if is_of_service => FeedError::TooManySessionsInAll,
             Reason::TooManySessions => FeedError::TooManySessions,
             Reason::Compacted => FeedError::Compacted,
             Reason::LostHistory => FeedError::LostHistory,

@@ -45,9 +45,13 @@ pub(super) fn respond(outcome: Outcome, form: AnswerForm) -> Response {
         Outcome::Refused { cause, answer } => match cause {
             RefusalCause::Invalid => json(StatusCode::BAD_REQUEST, answer),
             RefusalCause::UnknownMethod | RefusalCause::UnknownSession => json(StatusCode::NOT_FOUND, answer),
-            RefusalCause::Unavailable => {
+            RefusalCause::Unavailable | RefusalCause::ServiceLimit => {
                 let retry_after = [(RETRY_AFTER, retry_after())];
                 (retry_after, json(StatusCode::SERVICE_UNAVAILABLE, answer)).into_response()
+            }
+            RefusalCause::PrincipalLimit => {
+                let retry_after = [(RETRY_AFTER, retry_after())];
+                (retry_after, json(StatusCode::TOO_MANY_REQUESTS, answer)).into_response()
             }
             RefusalCause::Internal => json(StatusCode::INTERNAL_SERVER_ERROR, answer),
         },
@@ -82,4 +86,23 @@ fn event_stream_headers() -> HeaderMap {
             HeaderValue::from_static("no"),
         ),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AnswerForm, respond};
+    use crate::dispatch::{Outcome, RefusalCause};
+
+    #[test]
+    fn b_15_2_a_limit_of_the_principal_is_429_and_one_of_the_service_503() {
+        for (cause, status) in [
+            (RefusalCause::PrincipalLimit, 429),
+            (RefusalCause::ServiceLimit, 503),
+        ] {
+            let answer = Vec::new();
+            let response = respond(Outcome::Refused { cause, answer }, AnswerForm::Json);
+            assert_eq!(response.status().as_u16(), status);
+            assert!(response.headers().contains_key("retry-after"), "{cause:?}");
+        }
+    }
 }

@@ -15,6 +15,10 @@ pub(crate) enum Failure {
     UnknownSession,
     /// The feed service is away; nothing is lost, the caller may try again.
     Unavailable,
+    /// The principal has as many sessions as it may.
+    TooManySessions,
+    /// There are as many sessions as there may be, whosever they are.
+    TooManySessionsInAll,
     /// Something is wrong here; the cause is in the log.
     Internal,
 }
@@ -37,6 +41,8 @@ impl From<FeedError> for Failure {
         match failure {
             FeedError::Unavailable | FeedError::Timeout => Failure::Unavailable,
             FeedError::UnknownSession => Failure::UnknownSession,
+            FeedError::TooManySessions => Failure::TooManySessions,
+            FeedError::TooManySessionsInAll => Failure::TooManySessionsInAll,
             FeedError::UnknownTable(text)
             | FeedError::Invalid(text)
             | FeedError::TooLarge(text)
@@ -45,7 +51,6 @@ impl From<FeedError> for Failure {
             FeedError::NoStream
             | FeedError::Fenced
             | FeedError::TooManySubscriptions
-            | FeedError::TooManySessions
             | FeedError::Compacted
             | FeedError::LostHistory
             | FeedError::Internal => {

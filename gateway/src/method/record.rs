@@ -59,6 +59,7 @@ impl From<FeedError> for RecordFailure {
             | FeedError::Fenced
             | FeedError::TooManySubscriptions
             | FeedError::TooManySessions
+            | FeedError::TooManySessionsInAll
             | FeedError::Compacted
             | FeedError::LostHistory
             | FeedError::Internal => {

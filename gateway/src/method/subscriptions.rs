@@ -125,6 +125,7 @@ fn refusal(call: &Call<'_>, uri: &str, error: FeedError) -> Failure {
         | FeedError::NoStream
         | FeedError::Fenced
         | FeedError::TooManySessions
+        | FeedError::TooManySessionsInAll
         | FeedError::Compacted
         | FeedError::LostHistory
         | FeedError::Internal => {

@@ -10,6 +10,7 @@ const STEPS: &[&str] = &[
     include_str!("schema_2_search.sql"),
     include_str!("schema_3_retention.sql"),
     include_str!("schema_4_sealing_keys.sql"),
+    include_str!("schema_5_rights.sql"),
 ];
 
 /// The version that this program writes.

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
+use super::access_log;
 use super::open::connect_for_reading;
 use super::rows::{self, SESSION_COLUMNS, sql_limit};
 use super::view::SqliteView;
@@ -15,8 +16,8 @@ use crate::revision::Revision;
 use crate::search::CursorSecret;
 use crate::session::{SessionRecord, SessionState};
 use crate::store::{
-    Ages, Bounds, Copied, CopyError, KeyedRecord, LogPage, LogQuery, Reader, RecordView, Snapshot,
-    StoreError, StoreStatus, StoredRecord, Target, Verification,
+    AccessBounds, AccessPage, AccessQuery, Ages, Bounds, Copied, CopyError, KeyedRecord, LogPage, LogQuery,
+    Reader, RecordView, Snapshot, StoreError, StoreStatus, StoredRecord, Target, Verification,
 };
 
 /// Connections that are not in use; as many as reads ever ran at once.
@@ -224,6 +225,14 @@ impl Reader for SqliteReader {
             let sessions = statement.query_map((after_id, now_ms, sql_limit(limit)), rows::session)?;
             Ok(sessions.collect::<Result<_, _>>()?)
         })
+    }
+
+    fn access_bounds(&self) -> Result<AccessBounds, StoreError> {
+        self.read(|connection, _| access_log::read_bounds(connection))
+    }
+
+    fn read_access(&self, query: &AccessQuery) -> Result<AccessPage, StoreError> {
+        self.read(|connection, _| access_log::read(connection, query))
     }
 
     fn ages(&self) -> Result<Ages, StoreError> {

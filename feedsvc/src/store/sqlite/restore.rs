@@ -3,7 +3,8 @@
 //! The restored store is another history: it has another identity, its head is above every revision that was ever given out
 //! before, and its log is empty, so every older cursor of any kind is below its oldest revision. The head rises by 2^32 and a random
 //! number below it: a backup that is restored twice gives two histories, and a cursor of the first must not look like one of
-//! the second. Sessions are not restored; their ids are spent.
+//! the second. Sessions are not restored; their ids are spent. The access log stays, and its numbers and its chain go on: it is
+//! what was seen, whichever history that was of.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -147,7 +148,8 @@ fn begin_history(copy: &Path, backup: &Path, now_ms: i64) -> Result<Restored, Re
         .map_err(failed)?;
     transaction
         .execute_batch(
-            "DELETE FROM subscription; DELETE FROM session; DELETE FROM log; DELETE FROM cursor_secret;",
+            "DELETE FROM subscription; DELETE FROM session; DELETE FROM session_count; UPDATE session_total SET sessions = 0;
+             DELETE FROM log; DELETE FROM cursor_secret;",
         )
         .map_err(failed)?;
     transaction

@@ -12,7 +12,7 @@ use crate::store::{IndexId, StoreError, StoredRecord};
 
 /// The columns of a session, in the order that [`session`] reads.
 pub(super) const SESSION_COLUMNS: &str = "id, principal, protocol_version, client_info, client_capabilities, \
-     created_ms, last_active_ms, idle_timeout_ms, owner_instance, fence";
+     created_ms, last_active_ms, idle_timeout_ms, owner_instance, fence, owner_address, log_level";
 
 impl ToSql for Revision {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
@@ -101,6 +101,8 @@ pub(super) fn session(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
         idle_timeout_ms: row.get(7)?,
         owner_instance: row.get(8)?,
         fence: revision(row, 9)?,
+        owner_address: row.get(10)?,
+        log_level: row.get(11)?,
     })
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::access_log;
 use super::trim::oldest_times;
 use crate::catalog::TableName;
 use crate::store::{Ages, Bounds, StoreError, StoreStatus};
@@ -14,11 +15,14 @@ pub(super) fn ages(connection: &Connection, bounds: Bounds) -> Result<Ages, Stor
         .prepare_cached("SELECT commit_time_ms FROM log WHERE revision = ?1")?
         .query_row([bounds.oldest], |row| row.get(0))
         .optional()?;
+    let (oldest_access_ms, access_log_bytes) = access_log::age(connection)?;
     let (oldest_request_key_ms, oldest_spent_session_ms) = oldest_times(connection)?;
     Ok(Ages {
         bounds,
         log_bytes: number(connection, "SELECT log_bytes FROM feed")?,
         oldest_entry_ms,
+        oldest_access_ms,
+        access_log_bytes,
         oldest_request_key_ms,
         oldest_spent_session_ms,
     })

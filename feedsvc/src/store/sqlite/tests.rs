@@ -5,9 +5,10 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::open;
+use crate::access_log::verify;
 use crate::chain::ChainHash;
 use crate::revision::Revision;
-use crate::store::{FeedHead, LogQuery, NewEntry, StoreError, StoreOpenError, Subject, Writer};
+use crate::store::{FeedHead, LogQuery, NewAccess, NewEntry, StoreError, StoreOpenError, Subject, Writer};
 
 /// Makes a store with this many entries, and runs SQL on it behind its back.
 fn store_with(directory: &Path, entries: u64, sql: &str) {
@@ -170,4 +171,85 @@ fn a_store_of_an_older_version_is_brought_to_the_newest() {
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .unwrap();
     assert_eq!(version, super::migration::NEWEST_VERSION);
+}
+
+#[test]
+fn b_15_3_the_first_entry_of_the_access_log_that_does_not_fit_is_named() {
+    for (damage, fitting, number, problem) in [
+        (
+            "UPDATE access_log SET entry = X'00' WHERE number = 3",
+            2,
+            3,
+            "does not follow",
+        ),
+        (
+            "UPDATE access_log SET hash = zeroblob(32) WHERE number = 1",
+            0,
+            1,
+            "does not follow",
+        ),
+        ("DELETE FROM access_log WHERE number = 4", 3, 4, "is missing"),
+        ("DELETE FROM access_log WHERE number = 5", 4, 5, "is missing"),
+        ("DELETE FROM access_log", 0, 1, "is missing"),
+        (
+            "UPDATE access_bounds SET newest_hash = zeroblob(32)",
+            5,
+            5,
+            "does not end",
+        ),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = open(directory.path()).unwrap();
+        let head = store.writer.head().unwrap();
+        let mut transaction = store.writer.begin().unwrap();
+        for number in 1..=5 {
+            let bounds = transaction.access_bounds().unwrap();
+            let entry = NewAccess {
+                number,
+                time_ms: 1,
+                recorded_ms: 1,
+                principal: "",
+                method: "ping",
+                encoded: &[1, 2],
+                hash: bounds.newest_hash.followed_by(&[1, 2], None, None),
+            };
+            transaction.append_access(&entry).unwrap();
+        }
+        transaction.commit(&head).unwrap();
+        let whole = verify(store.reader.as_ref(), &|| Ok(())).unwrap();
+        assert_eq!((whole.entries, whole.finding), (5, None));
+        Connection::open(directory.path().join("feed.sqlite"))
+            .unwrap()
+            .execute_batch(damage)
+            .unwrap();
+        let found = verify(store.reader.as_ref(), &|| Ok(())).unwrap();
+        let finding = found.finding.unwrap();
+        assert_eq!((found.entries, finding.number), (fitting, number), "{damage}");
+        assert!(finding.problem.contains(problem), "{damage}: {}", finding.problem);
+    }
+}
+
+#[test]
+fn sessions_of_an_older_store_are_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("feed.sqlite");
+    let old = Connection::open(&file).unwrap();
+    old.execute_batch(include_str!("schema.sql")).unwrap();
+    old.execute_batch(
+        "INSERT INTO feed VALUES ('main', 's', 0, zeroblob(32), 1, zeroblob(32), 0);
+         INSERT INTO session VALUES ('a', 'alice', 'v', '', '', 1, 1, 1, '', 0), ('b', 'alice', 'v', '', '', 1, 1, 1, '', 0),
+         ('c', '', 'v', '', '', 1, 1, 1, '', 0);
+         PRAGMA user_version = 1",
+    )
+    .unwrap();
+    drop(old);
+    let mut store = open(directory.path()).unwrap();
+    let transaction = store.writer.begin().unwrap();
+    let counts = transaction.count_sessions("alice").unwrap();
+    assert_eq!((counts.of_principal, counts.in_all), (2, 3));
+    let session = transaction.find_session("a").unwrap().unwrap();
+    assert_eq!(
+        (session.log_level.as_str(), session.owner_address.as_str()),
+        ("", "")
+    );
 }

@@ -7,15 +7,16 @@ use std::rc::Rc;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
+use super::access_log;
 use super::indexes;
 use super::rows::{self, JsonText, SESSION_COLUMNS};
 use super::trim;
 use crate::catalog::{TableId, TableName};
 use crate::revision::Revision;
-use crate::session::{SessionRecord, Subscription};
+use crate::session::{SessionCounts, SessionRecord, Subscription};
 use crate::store::{
-    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, LogTrim, NewEntry, SealingKey, StoreError,
-    StoredRecord, Subject, Transaction, Trimmed, Writer,
+    AccessBounds, AccessRetention, AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, LogTrim,
+    NewAccess, NewEntry, SealingKey, StoreError, StoredRecord, Subject, Transaction, Trimmed, Writer,
 };
 
 /// How many expired request keys one transaction drops at most, so that none gets long.
@@ -119,6 +120,24 @@ impl SqliteTransaction<'_> {
         };
         let before = before.as_ref().map(|record| record.value.as_ref());
         indexes::replace_entries(&self.transaction, &indexes, key, before, after)
+    }
+}
+
+impl SqliteTransaction<'_> {
+    fn add_to_session_counts(&mut self, principal: &str, change: i64) -> Result<(), StoreError> {
+        self.transaction
+            .prepare_cached("UPDATE session_total SET sessions = sessions + ?1")?
+            .execute([change])?;
+        self.transaction
+            .prepare_cached(
+                "INSERT INTO session_count (principal, sessions) VALUES (?1, ?2)
+                 ON CONFLICT (principal) DO UPDATE SET sessions = sessions + ?2",
+            )?
+            .execute((principal, change))?;
+        self.transaction
+            .prepare_cached("DELETE FROM session_count WHERE principal = ?1 AND sessions = 0")?
+            .execute([principal])?;
+        Ok(())
     }
 }
 
@@ -270,9 +289,33 @@ impl Transaction for SqliteTransaction<'_> {
         Ok(statement.exists([id])?)
     }
 
+    fn count_sessions(&self, principal: &str) -> Result<SessionCounts, StoreError> {
+        let of_principal: Option<i64> = self
+            .transaction
+            .prepare_cached("SELECT sessions FROM session_count WHERE principal = ?1")?
+            .query_row([principal], |row| row.get(0))
+            .optional()?;
+        let in_all: i64 = self
+            .transaction
+            .prepare_cached("SELECT sessions FROM session_total")?
+            .query_row([], |row| row.get(0))?;
+        Ok(SessionCounts {
+            of_principal: of_principal.unwrap_or_default().cast_unsigned(),
+            in_all: in_all.cast_unsigned(),
+        })
+    }
+
     fn write_session(&mut self, session: &SessionRecord) -> Result<(), StoreError> {
+        let exists = self
+            .transaction
+            .prepare_cached("SELECT 1 FROM session WHERE id = ?1")?
+            .exists([&session.id])?;
+        if !exists {
+            self.add_to_session_counts(&session.principal, 1)?;
+        }
         let sql = format!(
-            "INSERT OR REPLACE INTO session ({SESSION_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+            "INSERT OR REPLACE INTO session ({SESSION_COLUMNS})
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
         );
         self.transaction.prepare_cached(&sql)?.execute((
             &session.id,
@@ -285,6 +328,8 @@ impl Transaction for SqliteTransaction<'_> {
             session.idle_timeout_ms,
             &session.owner_instance,
             session.fence,
+            &session.owner_address,
+            &session.log_level,
         ))?;
         Ok(())
     }
@@ -300,9 +345,14 @@ impl Transaction for SqliteTransaction<'_> {
         self.transaction
             .prepare_cached("DELETE FROM subscription WHERE session_id = ?1")?
             .execute([id])?;
-        self.transaction
-            .prepare_cached("DELETE FROM session WHERE id = ?1")?
-            .execute([id])?;
+        let principal: Option<String> = self
+            .transaction
+            .prepare_cached("DELETE FROM session WHERE id = ?1 RETURNING principal")?
+            .query_row([id], |row| row.get(0))
+            .optional()?;
+        if let Some(principal) = principal {
+            self.add_to_session_counts(&principal, -1)?;
+        }
         self.transaction
             .prepare_cached("INSERT OR REPLACE INTO spent_session (id, removed_ms) VALUES (?1, ?2)")?
             .execute((id, removed_ms))?;
@@ -388,6 +438,18 @@ impl Transaction for SqliteTransaction<'_> {
             .prepare_cached("DELETE FROM sealing_key WHERE id = ?1")?
             .execute([id])?;
         Ok(())
+    }
+
+    fn access_bounds(&self) -> Result<AccessBounds, StoreError> {
+        access_log::read_bounds(&self.transaction)
+    }
+
+    fn append_access(&mut self, entry: &NewAccess<'_>) -> Result<(), StoreError> {
+        access_log::append(&self.transaction, entry)
+    }
+
+    fn trim_access(&mut self, retention: &AccessRetention) -> Result<u64, StoreError> {
+        access_log::trim(&self.transaction, retention)
     }
 
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::report::Report;
-use super::{database, log, tables};
+use super::{access, database, log, tables};
 use crate::store::sqlite::open::{DATABASE_FILE, check_version, connect_for_reading, lock};
 use crate::store::sqlite::read::SqliteReader;
 use crate::store::{StoreError, Verification, VerifyError};
@@ -59,5 +59,7 @@ fn check_contents(reader: &SqliteReader, report: &mut Report<'_>) -> Result<(), 
     let outcome = log::check(reader, report);
     report.take(outcome)?;
     let outcome = tables::check(reader, report);
+    report.take(outcome)?;
+    let outcome = access::check(reader, report);
     report.take(outcome)
 }

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::{verify_directory, verify_file};
 use crate::session::SessionCommand;
 use crate::store::{Verification, VerifyError};
-use crate::testing::{Bench, command, commit, delete, put};
+use crate::testing::{Bench, command, commit, delete, put, record_access};
 
 /// Makes a store with changes of each kind: revisions 1 and 2 are the tables, 3 to 8 changes, 9 a session.
 async fn make(bench: &Bench) {
@@ -32,6 +32,7 @@ async fn make(bench: &Bench) {
         idle_timeout_ms: 60_000,
     };
     command(&feed, "session-000000001", create).await.unwrap();
+    record_access(&feed, 3).await;
     drop(feed);
     service.close().await;
 }
@@ -59,6 +60,7 @@ async fn a_sound_store_has_no_finding() {
         (verification.entries, verification.records, verification.head.0),
         (9, 5, 9)
     );
+    assert_eq!(verification.access_entries, 3);
 }
 
 #[tokio::test]
@@ -121,6 +123,10 @@ async fn what_does_not_fit_is_found_where_it_is() {
                 "log at revision 9: the head's hash is not that of the newest entry",
                 "log at revision 9: entries up to 9 are missing",
             ],
+        ),
+        (
+            "UPDATE access_log SET entry = x'00' WHERE number = 2".to_owned(),
+            &["access log at number 2: its hash does not follow from its bytes and the hash before"],
         ),
         (
             "UPDATE feed SET base_hash = zeroblob(32)".to_owned(),
