@@ -14,6 +14,7 @@ use crate::revision::Revision;
 use crate::ring::Ring;
 use crate::service::Limits;
 use crate::store::reads::Reads;
+use crate::writability::Writability;
 
 /// The name of the feed that this service owns; empty in a request means the same.
 const FEED_NAME: &str = "main";
@@ -27,6 +28,8 @@ pub(crate) struct Feed {
     pub(crate) ring: Arc<Ring>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) catalog: watch::Receiver<Arc<Catalog>>,
+    /// Whether the store can be written; its sender goes with the committer.
+    pub(crate) writability: watch::Receiver<Writability>,
     /// Ends all watches.
     pub(crate) shutdown: CancellationToken,
     /// The oldest revision that the log has; it never falls.

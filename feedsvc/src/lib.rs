@@ -28,6 +28,7 @@ mod store;
 mod telemetry;
 #[cfg(test)]
 mod testing;
+mod writability;
 
 pub use catalog::{SchemaError, SchemaReadError, SchemaSource};
 pub use run::run;

@@ -24,6 +24,7 @@ use crate::ring::Ring;
 use crate::store::reads::Reads;
 use crate::store::sqlite;
 use crate::store::{Reader, StoreError, StoreOpenError, Writer};
+use crate::writability::{self, Writability};
 
 /// How long calls that are under way at the end may take. Watches end at once, so only a reader that takes nothing
 /// from its connection, or a very large commit, needs so much.
@@ -123,7 +124,6 @@ pub enum ServeError {
 pub struct Service {
     feed: Arc<Feed>,
     clock: Arc<dyn Clock>,
-    is_writable: watch::Receiver<bool>,
     committer: JoinHandle<()>,
 }
 
@@ -156,7 +156,7 @@ impl Service {
         let bounds = store.reader.bounds().map_err(|error| unusable(&data, &error))?;
 
         let (catalog_sender, catalog) = watch::channel(Arc::new(catalog));
-        let (is_writable_sender, is_writable) = watch::channel(true);
+        let (writability_sender, writability) = watch::channel(Writability::default());
         let ring = Arc::new(Ring::new(bounds.head, limits.ring_bytes));
         let leases = Arc::new(Leases::new(Arc::clone(&clock)));
         let (pipeline, queue) = Pipeline::new();
@@ -166,7 +166,7 @@ impl Service {
             leases: Arc::clone(&leases),
             ring: Arc::clone(&ring),
             catalog: catalog_sender,
-            is_writable: is_writable_sender,
+            writability: writability_sender,
         });
         let committer = std::thread::Builder::new()
             .name("committer".to_owned())
@@ -188,13 +188,13 @@ impl Service {
             ring,
             leases,
             catalog,
+            writability,
             shutdown: CancellationToken::new(),
             oldest: AtomicU64::new(bounds.oldest.0),
         };
         Ok(Service {
             feed: Arc::new(feed),
             clock,
-            is_writable,
             committer,
         })
     }
@@ -211,7 +211,6 @@ impl Service {
         let Service {
             feed,
             clock,
-            is_writable,
             committer,
         } = self;
         // Whatever way the service ends, its watches end too.
@@ -219,8 +218,10 @@ impl Service {
         let tasks = TaskTracker::new();
         tasks.spawn(expiry::run(Arc::clone(&feed), clock, feed.shutdown.clone()));
 
-        let committer_ended = ended(is_writable.clone());
-        let server = api::serve(Arc::clone(&feed), listener, is_writable, shutdown.clone(), &tasks);
+        tasks.spawn(writability::run(Arc::clone(&feed), feed.shutdown.clone()));
+
+        let committer_ended = ended(feed.writability.clone());
+        let server = api::serve(Arc::clone(&feed), listener, shutdown.clone(), &tasks);
         let told_to_end = async {
             shutdown.cancelled().await;
             feed.shutdown.cancel();
@@ -253,8 +254,8 @@ impl Service {
 }
 
 /// Waits until the committer has ended, which drops its side of the channel.
-async fn ended(mut is_writable: watch::Receiver<bool>) {
-    while is_writable.changed().await.is_ok() {}
+async fn ended(mut writability: watch::Receiver<Writability>) {
+    while writability.changed().await.is_ok() {}
 }
 
 /// Ends the committer after what it was given, and with it the hold on the data directory.

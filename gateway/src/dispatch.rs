@@ -332,7 +332,15 @@ impl Dispatcher {
     /// Says why this instance is not ready; `None` if it is.
     pub(crate) fn not_ready(&self) -> Option<String> {
         let status = self.watch.status();
-        (!status.live).then(|| format!("waiting for the feed service: {}", status.reason))
+        if !status.live {
+            return Some(format!("waiting for the feed service: {}", status.reason));
+        }
+        (!status.problem.is_empty()).then(|| format!("the feed service cannot commit: {}", status.problem))
+    }
+
+    /// Says whether it is known which tables there are.
+    pub(crate) fn knows_tables(&self) -> bool {
+        self.watch.is_live()
     }
 }
 

@@ -29,6 +29,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
 
 use crate::feed::Feed;
+use crate::writability::Writability;
 
 /// What tonic reads of a request. Above the limit of a commit, so that a commit that is somewhat too large is refused
 /// with its reason.
@@ -49,18 +50,17 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 pub(crate) fn serve(
     feed: Arc<Feed>,
     listener: TcpListener,
-    mut is_writable: tokio::sync::watch::Receiver<bool>,
     shutdown: CancellationToken,
     tasks: &TaskTracker,
 ) -> impl Future<Output = Result<(), tonic::transport::Error>> + use<> {
     let (health, health_service) = tonic_health::server::health_reporter();
     let ended = feed.shutdown.clone();
+    let mut writability = feed.writability.clone();
     tasks.spawn(async move {
         loop {
-            let status = if *is_writable.borrow_and_update() {
-                ServingStatus::Serving
-            } else {
-                ServingStatus::NotServing
+            let status = match &*writability.borrow_and_update() {
+                Writability::Writable => ServingStatus::Serving,
+                Writability::Blocked { .. } => ServingStatus::NotServing,
             };
             // The service itself ends when the committer has.
             for service in [
@@ -73,7 +73,7 @@ pub(crate) fn serve(
                 health.set_service_status(service, status).await;
             }
             tokio::select! {
-                changed = is_writable.changed() => if changed.is_err() { return },
+                changed = writability.changed() => if changed.is_err() { return },
                 () = ended.cancelled() => return,
             }
         }

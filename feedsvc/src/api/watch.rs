@@ -24,6 +24,7 @@ use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::ring::RingRead;
 use crate::store::{LogEntry, LogQuery, StoreError};
+use crate::writability::Writability;
 
 /// How much one answer carries, unless a single entry is larger (feed.proto, `Watch`).
 const ANSWER_LIMIT_BYTES: usize = 1024 * 1024;
@@ -79,8 +80,10 @@ impl WatchStream {
             return Err(Refusal::LostHistory { head });
         }
         let lease = (!request.instance.is_empty()).then(|| feed.leases.hold(&request.instance));
-        let watch = Watch {
+        let mut watch = Watch {
+            hash,
             bell: feed.ring.bell(),
+            writability: feed.writability.clone(),
             cursor,
             values: if request.include_values {
                 Values::Included
@@ -90,7 +93,7 @@ impl WatchStream {
             _lease: lease,
             feed,
         };
-        let first = watch.answer(Vec::new(), Some(hash), head);
+        let first = watch.answer(Vec::new(), head);
         Ok(WatchStream {
             state: State::Working(Box::pin(std::future::ready((watch, Ok(first))))),
         })
@@ -129,13 +132,25 @@ enum Values {
     LeftOut,
 }
 
+/// What a watch without anything to send was woken by.
+enum Woken {
+    Rung,
+    /// The store can be written, or no longer.
+    Blocked,
+    Ended,
+}
+
 /// A watch between two answers.
 struct Watch {
     feed: Arc<Feed>,
     /// Everything up to here was sent.
     cursor: Revision,
+    /// The log's hash there.
+    hash: ChainHash,
     values: Values,
     bell: watch::Receiver<Revision>,
+    /// Its changes are sent, so that a gateway's readiness tells the truth.
+    writability: watch::Receiver<Writability>,
     _lease: Option<LeaseGuard>,
 }
 
@@ -161,7 +176,8 @@ impl Watch {
                     head,
                 } => {
                     self.cursor = progress;
-                    let answer = self.answer(entries, Some(progress_hash), head);
+                    self.hash = progress_hash;
+                    let answer = self.answer(entries, head);
                     return (self, Ok(answer));
                 }
                 RingRead::Behind => {
@@ -170,12 +186,18 @@ impl Watch {
                 }
                 RingRead::Current => {
                     let shutdown = self.feed.shutdown.clone();
-                    let is_open = tokio::select! {
-                        rung = self.bell.changed() => rung.is_ok(),
-                        () = shutdown.cancelled() => false,
+                    let woken = tokio::select! {
+                        rung = self.bell.changed() => rung.map_or(Woken::Ended, |()| Woken::Rung),
+                        changed = self.writability.changed() => changed.map_or(Woken::Ended, |()| Woken::Blocked),
+                        () = shutdown.cancelled() => Woken::Ended,
                     };
-                    if !is_open {
-                        return (self, Err(Refusal::Unavailable));
+                    match woken {
+                        Woken::Rung => {}
+                        Woken::Blocked => {
+                            let answer = self.answer(Vec::new(), head);
+                            return (self, Ok(answer));
+                        }
+                        Woken::Ended => return (self, Err(Refusal::Unavailable)),
                     }
                 }
             }
@@ -205,10 +227,11 @@ impl Watch {
         });
         let (entries, progress, hash, bounds) = read.await?;
         self.cursor = progress;
-        Ok(self.answer(entries, hash, bounds.head))
+        self.hash = hash.unwrap_or(self.hash);
+        Ok(self.answer(entries, bounds.head))
     }
 
-    fn answer(&self, entries: Vec<Bytes>, hash: Option<ChainHash>, head: Revision) -> EncodedWatchResponse {
+    fn answer(&mut self, entries: Vec<Bytes>, head: Revision) -> EncodedWatchResponse {
         EncodedWatchResponse {
             entries,
             progress: self.cursor.0,
@@ -216,9 +239,8 @@ impl Watch {
             head: head.max(self.cursor).0,
             oldest: self.feed.oldest().0,
             store_id: self.feed.store_id.clone(),
-            progress_hash: hash
-                .map(|hash| Bytes::copy_from_slice(hash.as_bytes()))
-                .unwrap_or_default(),
+            progress_hash: Bytes::copy_from_slice(self.hash.as_bytes()),
+            problem: self.writability.borrow_and_update().problem().to_owned(),
         }
     }
 }

@@ -1,11 +1,12 @@
 //! The thread that commits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tracing::{error, info};
 
-use super::draft::{Draft, NotApplied};
+use super::draft::{Draft, NotApplied, Written};
 use super::pipeline::ProposalQueue;
 use super::proposal::{Proposal, Reply};
 use super::{records, sessions, tables};
@@ -15,6 +16,7 @@ use crate::lease::Leases;
 use crate::refusal::Refusal;
 use crate::ring::Ring;
 use crate::store::{FeedHead, StoreError, Writer};
+use crate::writability::Writability;
 
 /// How many proposals share a transaction at most.
 const GROUP_PROPOSALS_MAX: usize = 256;
@@ -28,8 +30,8 @@ pub(crate) struct CommitterParts {
     pub(crate) leases: Arc<Leases>,
     pub(crate) ring: Arc<Ring>,
     pub(crate) catalog: watch::Sender<Arc<Catalog>>,
-    /// Whether the last transaction could be committed.
-    pub(crate) is_writable: watch::Sender<bool>,
+    /// Whether the last transaction that had something to write could be committed.
+    pub(crate) writability: watch::Sender<Writability>,
 }
 
 /// The committer itself; it lives on a thread of its own.
@@ -37,7 +39,18 @@ pub(crate) struct Committer {
     parts: CommitterParts,
     /// Where the next transaction begins; `None` after a failure, when only the store knows.
     head: Option<FeedHead>,
+    outage: Outage,
 }
+
+/// What is kept of transactions that were lost, so that a full disk does not fill the log as well.
+#[derive(Debug, Default)]
+struct Outage {
+    lost_count: u64,
+    told: Option<Duration>,
+}
+
+/// How often a store that still cannot be written is told of.
+const OUTAGE_TOLD_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Answers one proposal, when it is known what became of the transaction.
 type Answer = Box<dyn FnOnce(Durability)>;
@@ -59,7 +72,11 @@ enum Course {
 impl Committer {
     /// Makes a committer; its ring must stand at the head of its store.
     pub(crate) fn new(parts: CommitterParts) -> Committer {
-        Committer { parts, head: None }
+        Committer {
+            parts,
+            head: None,
+            outage: Outage::default(),
+        }
     }
 
     /// Commits what is proposed until it is told to stop, or nobody can propose any more.
@@ -76,28 +93,67 @@ impl Committer {
     fn commit(&mut self, group: Vec<Proposal>) {
         let mut answers: Vec<Answer> = Vec::with_capacity(group.len());
         let outcome = self.try_commit(group, &mut answers);
-        let durability = match &outcome {
-            Ok(()) => Durability::Durable,
+        let durability = match outcome {
+            Ok(Written::Something) => {
+                self.note_success();
+                Durability::Durable
+            }
+            // It shows nothing about the disk.
+            Ok(Written::Nothing) => Durability::Durable,
             Err(error) => {
-                error!(error = %error, "a transaction was lost");
+                self.note_loss(&error);
                 // What the store has now is not known, and so is not what to go on from.
                 self.head = None;
                 Durability::Lost
             }
         };
-        let was_writable = self
-            .parts
-            .is_writable
-            .send_replace(durability == Durability::Durable);
-        if !was_writable && durability == Durability::Durable {
-            info!("the store can be written");
-        }
         for answer in answers {
             answer(durability);
         }
     }
 
-    fn try_commit(&mut self, group: Vec<Proposal>, answers: &mut Vec<Answer>) -> Result<(), StoreError> {
+    fn note_success(&mut self) {
+        let has_changed = self.parts.writability.send_if_modified(|state| {
+            let was_blocked = *state != Writability::Writable;
+            *state = Writability::Writable;
+            was_blocked
+        });
+        if has_changed {
+            info!(
+                lost_transactions = self.outage.lost_count,
+                "the store can be written again"
+            );
+            self.outage.lost_count = 0;
+        }
+    }
+
+    fn note_loss(&mut self, error: &StoreError) {
+        let blocked = Writability::Blocked {
+            problem: error.to_string().into(),
+        };
+        self.parts.writability.send_if_modified(|state| {
+            let is_new = *state != blocked;
+            *state = blocked;
+            is_new
+        });
+        self.outage.lost_count += 1;
+        let now = self.parts.clock.monotonic();
+        let is_due = self
+            .outage
+            .told
+            .is_none_or(|told| now >= told + OUTAGE_TOLD_INTERVAL);
+        // A store on the brink changes its state with every commit; so the interval holds across states too.
+        if is_due {
+            self.outage.told = Some(now);
+            error!(
+                error = %error,
+                lost_transactions = self.outage.lost_count,
+                "a transaction was lost; the store is tried every second until it can be written"
+            );
+        }
+    }
+
+    fn try_commit(&mut self, group: Vec<Proposal>, answers: &mut Vec<Answer>) -> Result<Written, StoreError> {
         // Whatever fails from here on, each proposal of the group has its answer in `answers` by the end.
         let head = match self.head {
             Some(head) => Ok(head),
@@ -139,7 +195,7 @@ impl Committer {
         if !committed.entries.is_empty() {
             self.parts.ring.publish(committed.entries);
         }
-        Ok(())
+        Ok(committed.written)
     }
 
     /// Finds out where the store stands; what was committed without being published is left to the readers of the store.
@@ -184,8 +240,17 @@ fn run(
         }
         Proposal::Touch(ids, reply) => answer_with(reply, touch(draft, &ids, now_ms)),
         Proposal::Tables(definitions, reply) => answer_with(reply, tables::run(draft, &definitions, now_ms)),
+        Proposal::Probe(reply) => answer_with(reply, probe(draft, now_ms)),
         Proposal::Stop => Ok(Box::new(|_| {})),
     }
+}
+
+/// Writes as much as a usual transaction, and nothing that anybody sees.
+fn probe(draft: &mut Draft<'_>, now_ms: i64) -> Result<(), NotApplied> {
+    draft.transaction.probe()?;
+    draft.commit_time_ms(now_ms);
+    draft.mark_dirty();
+    Ok(())
 }
 
 fn touch(draft: &mut Draft<'_>, ids: &[String], now_ms: i64) -> Result<(), NotApplied> {
@@ -233,6 +298,7 @@ fn lost(proposal: Proposal) -> Answer {
         Proposal::Session(_, reply) => unavailable(reply),
         Proposal::Touch(_, reply) => unavailable(reply),
         Proposal::Tables(_, reply) => unavailable(reply),
+        Proposal::Probe(reply) => unavailable(reply),
         Proposal::Stop => Box::new(|_| {}),
     }
 }

@@ -104,6 +104,9 @@ impl Transaction for FailingTransaction<'_> {
     fn remove_subscription(&mut self, session: &str, uri: &str) -> Result<(), StoreError> {
         self.inner.remove_subscription(session, uri)
     }
+    fn probe(&mut self) -> Result<(), StoreError> {
+        self.inner.probe()
+    }
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError> {
         match self.failure {
             NO_FAILURE => self.inner.commit(head),

@@ -48,6 +48,11 @@ impl Pipeline {
         self.propose(|reply| Proposal::Tables(definitions, reply)).await
     }
 
+    /// Tries whether the store can be written, after it could not; the state of the feed tells what came of it.
+    pub(crate) async fn probe(&self) -> Result<(), Refusal> {
+        self.propose(Proposal::Probe).await
+    }
+
     /// Tells the committer to end after what was proposed before; all later proposals are refused.
     pub(crate) async fn stop(&self) {
         // A failure means that it has ended already.

@@ -22,6 +22,8 @@ pub(super) enum Proposal {
     Touch(Vec<String>, Reply<()>),
     /// The tables that there are to be; answered with the number of changes.
     Tables(Vec<TableDefinition>, Reply<usize>),
+    /// Whether the store can be written.
+    Probe(Reply<()>),
     /// End after what was proposed before.
     Stop,
 }
@@ -35,7 +37,7 @@ impl Proposal {
         let texts = match self {
             Proposal::Records(commit, _) => commit.operations.iter().map(RecordOperation::size_bytes).sum(),
             Proposal::Touch(ids, _) => ids.iter().map(String::len).sum(),
-            Proposal::Session(..) | Proposal::Tables(..) | Proposal::Stop => 0,
+            Proposal::Session(..) | Proposal::Tables(..) | Proposal::Probe(_) | Proposal::Stop => 0,
         };
         texts + PROPOSAL_OVERHEAD_BYTES
     }

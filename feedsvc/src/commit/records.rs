@@ -114,7 +114,10 @@ fn plan<'a>(
         let place = (table.id, request.key.as_str());
         let before = match overlay.get(&place) {
             Some(record) => record.clone(),
-            None => draft.transaction.find_record(table.id, &request.key)?,
+            None => draft
+                .transaction
+                .find_record(table.id, &request.key)
+                .map_err(not_read)?,
         };
         check_condition(request, before.as_ref())?;
 
@@ -145,6 +148,15 @@ fn plan<'a>(
         }
     }
     Ok(Plan { changes, results })
+}
+
+/// Nothing was written yet: damage that only this commit meets is its own failure, not that of the transaction.
+fn not_read(error: StoreError) -> NotApplied {
+    if error.is_damage() {
+        NotApplied::Refused(Refusal::Internal(error))
+    } else {
+        NotApplied::Lost(error)
+    }
 }
 
 fn check_condition(request: &RecordOperation, present: Option<&StoredRecord>) -> Result<(), Refusal> {

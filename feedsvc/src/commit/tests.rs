@@ -677,3 +677,85 @@ async fn a_lost_transaction_leaves_no_trace_and_later_ones_go_on() {
     assert_eq!(read_log(&feed).await.len(), 6);
     service.close().await;
 }
+
+#[tokio::test]
+async fn a_clock_that_goes_back_moves_no_lease_and_expires_nothing_early() {
+    const BACK: Duration = Duration::from_secs(3600);
+    let bench = Bench::new();
+    let service = bench.open().await;
+    let feed = service.feed();
+    let sweep = async || expiry::sweep(&feed, bench.clock.as_ref()).await.unwrap();
+    command(&feed, ID, create(60_000)).await.unwrap();
+    command(&feed, ID, open("a")).await.unwrap();
+    let lease = feed.leases.hold("a");
+    bench.clock.set_wall_ms(START_MS - 3_600_000);
+    assert!(feed.leases.is_live("a"));
+    drop(lease);
+    bench.clock.advance(Duration::from_millis(4_999));
+    assert!(feed.leases.is_live("a"), "the grace is no longer for it");
+    bench.clock.advance(Duration::from_millis(1));
+    assert!(!feed.leases.is_live("a"), "and no shorter");
+
+    feed.pipeline.touch_sessions(vec![ID.to_owned()]).await.unwrap();
+    assert_eq!(sweep().await, 0);
+    // Later commits have the time of the newest one before, and the session is as old as that.
+    let answer = commit(&feed, vec![put(&feed, "Product", "a", "{}")])
+        .await
+        .unwrap();
+    assert_eq!(answer.commit_time_ms, START_MS);
+    bench.clock.advance(BACK + Duration::from_secs(55));
+    assert_eq!(sweep().await, 0);
+    bench.clock.advance(Duration::from_millis(1));
+    assert_eq!(
+        sweep().await,
+        1,
+        "once its idle time is over by the clock that it was touched by"
+    );
+    service.close().await;
+}
+
+#[tokio::test]
+async fn an_outage_is_told_once_and_ends_by_itself() {
+    let bench = Bench::new();
+    let failure = Arc::new(AtomicU8::new(NO_FAILURE));
+    let switch = Arc::clone(&failure);
+    let service = bench
+        .try_open_with(crate::testing::SDL, |inner| {
+            Box::new(FailingWriter {
+                inner,
+                failure: switch,
+            })
+        })
+        .await
+        .unwrap();
+    let feed = service.feed();
+    let mut writability = feed.writability.clone();
+    assert_eq!(writability.borrow_and_update().problem(), "");
+    failure.store(FAILS_BEFORE, Ordering::SeqCst);
+    for _ in 0..3 {
+        let lost = commit(&feed, vec![put(&feed, "Product", "a", "{}")]).await;
+        assert!(matches!(lost, Err(Refusal::Unavailable)));
+    }
+    assert!(writability.has_changed().unwrap());
+    assert_ne!(writability.borrow_and_update().problem(), "");
+
+    // A transaction with nothing to write shows nothing about the disk.
+    commit(&feed, vec![delete("Product", "never")]).await.unwrap();
+    assert!(!writability.has_changed().unwrap());
+
+    let ended = feed.shutdown.clone();
+    let probes = tokio::spawn(crate::writability::run(Arc::clone(&feed), ended.clone()));
+    feed.pipeline.probe().await.unwrap_err();
+    assert!(!writability.has_changed().unwrap(), "the same problem is no news");
+    failure.store(NO_FAILURE, Ordering::SeqCst);
+    writability.changed().await.unwrap();
+    assert_eq!(writability.borrow_and_update().problem(), "");
+    commit(&feed, vec![put(&feed, "Product", "b", "{}")])
+        .await
+        .unwrap();
+    assert!(!writability.has_changed().unwrap());
+    ended.cancel();
+    probes.await.unwrap();
+    assert_eq!(read_log(&feed).await.len(), 3);
+    service.close().await;
+}

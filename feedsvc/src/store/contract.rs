@@ -116,6 +116,9 @@ pub(crate) trait Transaction {
     fn write_subscription(&mut self, session: &str, subscription: &Subscription) -> Result<(), StoreError>;
     fn remove_subscription(&mut self, session: &str, uri: &str) -> Result<(), StoreError>;
 
+    /// Fails where the disk has no room for a usual transaction; leaves no trace.
+    fn probe(&mut self) -> Result<(), StoreError>;
+
     /// Makes everything durable and visible, with the new head; after an error it is unknown whether it became so.
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError>;
 }

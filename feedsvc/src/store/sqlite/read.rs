@@ -123,6 +123,7 @@ impl Reader for SqliteReader {
                 revision: bounds.head,
             })
         })
+        .map_err(|error| error.in_place(|| rows::place_of_record(table, key)))
     }
 
     fn count_records(&self, table: TableId) -> Result<Snapshot<u64>, StoreError> {
@@ -157,6 +158,7 @@ impl Reader for SqliteReader {
             })?;
             Ok(records.collect::<Result<_, _>>()?)
         })
+        .map_err(|error| error.in_place(|| format!("the SQL table record_{} after {after_key:?}", table.0)))
     }
 
     fn read_log(&self, query: &LogQuery) -> Result<LogPage, StoreError> {
@@ -168,6 +170,7 @@ impl Reader for SqliteReader {
                 Some(targets) => read_targets(connection, query, targets, until, bounds),
             }
         })
+        .map_err(|error| error.in_place(|| format!("the log after revision {}", query.after)))
     }
 
     fn find_latest(
