@@ -12,8 +12,9 @@ use tokio::sync::watch;
 use crate::chain::ChainHash;
 use crate::revision::Revision;
 
-/// What one entry costs besides its bytes: the slot, the hash and the allocator's and `Bytes`' own bookkeeping.
-const ENTRY_OVERHEAD_BYTES: usize = 128;
+/// What one entry costs besides its bytes: its slot, twice, since the queue doubles when it is full; what `Bytes` shares them by (48 bytes
+/// with the allocator's header), and the header and the rounding of the bytes themselves.
+const ENTRY_OVERHEAD_BYTES: usize = 2 * size_of::<RingEntry>() + 48 + 16;
 
 /// One entry as the ring keeps it.
 #[derive(Clone, Debug)]

@@ -26,8 +26,9 @@ use crate::ring::RingRead;
 use crate::store::{LogEntry, LogQuery, StoreError};
 use crate::writability::Writability;
 
-/// How much one answer carries, unless a single entry is larger (feed.proto, `Watch`).
-const ANSWER_LIMIT_BYTES: usize = 1024 * 1024;
+/// How much one answer carries, unless a single entry is larger. A reader that stops costs about two of them, and what the allocator
+/// keeps of making them; larger ones are not faster.
+const ANSWER_LIMIT_BYTES: usize = 128 * 1024;
 /// How many entries are read from the store at a time; an entry without values has about 100 bytes.
 const STORE_PAGE_ENTRIES: usize = 10_000;
 /// The longest name of an instance.
