@@ -16,7 +16,7 @@ use tracing::info;
 use crate::api;
 use crate::catalog::{Catalog, SchemaReadError, SchemaSource, TableDefinition, TableName};
 use crate::clock::{Clock, SystemClock};
-use crate::commit::{Committer, CommitterParts, Pipeline};
+use crate::commit::{Committer, CommitterParts, Pipeline, answer_channel, give_answers};
 use crate::expiry;
 use crate::feed::Feed;
 use crate::lease::Leases;
@@ -125,6 +125,7 @@ pub struct Service {
     feed: Arc<Feed>,
     clock: Arc<dyn Clock>,
     committer: JoinHandle<()>,
+    answers: tokio::task::JoinHandle<()>,
 }
 
 impl Service {
@@ -160,7 +161,9 @@ impl Service {
         let ring = Arc::new(Ring::new(bounds.head, limits.ring_bytes));
         let leases = Arc::new(Leases::new(Arc::clone(&clock)));
         let (pipeline, queue) = Pipeline::new();
+        let (answer_sender, answers) = answer_channel();
         let committer = Committer::new(CommitterParts {
+            answers: answer_sender,
             writer: wrap_writer(Box::new(store.writer)),
             clock: Arc::clone(&clock),
             leases: Arc::clone(&leases),
@@ -172,6 +175,8 @@ impl Service {
             .name("committer".to_owned())
             .spawn(move || committer.run(queue))
             .map_err(OpenError::Thread)?;
+        // It ends after the committer, when every answer is given.
+        let answers = tokio::spawn(give_answers(answers));
 
         if let Some(definitions) = definitions {
             match pipeline.set_tables(definitions).await {
@@ -196,6 +201,7 @@ impl Service {
             feed: Arc::new(feed),
             clock,
             committer,
+            answers,
         })
     }
 
@@ -212,6 +218,7 @@ impl Service {
             feed,
             clock,
             committer,
+            answers,
         } = self;
         // Whatever way the service ends, its watches end too.
         let stop_watches = feed.shutdown.clone().drop_guard();
@@ -236,14 +243,14 @@ impl Service {
         drop(stop_watches);
         tasks.close();
         tasks.wait().await;
-        close(&feed, committer).await?;
+        close(&feed, committer, answers).await?;
         outcome
     }
 
     /// Ends the service without having served.
     #[cfg(test)]
     pub(crate) async fn close(self) {
-        close(&self.feed, self.committer).await.unwrap();
+        close(&self.feed, self.committer, self.answers).await.unwrap();
     }
 
     /// Returns what the calls work with.
@@ -259,12 +266,17 @@ async fn ended(mut writability: watch::Receiver<Writability>) {
 }
 
 /// Ends the committer after what it was given, and with it the hold on the data directory.
-async fn close(feed: &Feed, committer: JoinHandle<()>) -> Result<(), ServeError> {
+async fn close(
+    feed: &Feed,
+    committer: JoinHandle<()>,
+    answers: tokio::task::JoinHandle<()>,
+) -> Result<(), ServeError> {
     feed.pipeline.stop().await;
     // Joining is a wait, so not on the runtime.
-    match tokio::task::spawn_blocking(move || committer.join()).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) | Err(_) => Err(ServeError::Committer),
+    let ended = tokio::task::spawn_blocking(move || committer.join()).await;
+    match (ended, answers.await) {
+        (Ok(Ok(())), Ok(())) => Ok(()),
+        _ => Err(ServeError::Committer),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Checks records against their table.
 
+use bytes::Bytes;
+
 use super::json::{Json, JsonObject, object_to_text};
 use super::model::{AttributeType, CatalogTable, Shape, TableName};
 
@@ -27,34 +29,51 @@ impl std::fmt::Display for Place<'_> {
 }
 
 /// A record that fits its table, without the attributes that the service fills in.
+///
+/// It is written as text by whoever checks it, since the thread that commits is the one that all wait for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ValidRecord(JsonObject);
+pub(crate) struct ValidRecord {
+    /// A JSON object with one attribute at least, the primary key.
+    text: Bytes,
+}
 
 impl ValidRecord {
-    /// Returns the record as it is stored, with the service's own attributes filled in.
+    /// Returns the record as it is stored, with the service's own attributes filled in at its end.
     ///
-    /// `before` is the record that is replaced; it keeps its creation time.
-    pub(crate) fn stamped(&self, table: &CatalogTable, before: Option<&[u8]>, now: &str) -> String {
+    /// `before` is the record that is replaced; it keeps its creation time. `now` is asked only where a time is filled in.
+    pub(crate) fn stamped(
+        &self,
+        table: &CatalogTable,
+        before: Option<&[u8]>,
+        now: &dyn Fn() -> String,
+    ) -> Bytes {
         let stamped = table
             .definition
             .attributes
             .iter()
             .filter(|attribute| attribute.is_stamped());
         let mut stamped = stamped.peekable();
-        if stamped.peek().is_none() {
-            return object_to_text(&self.0);
-        }
+        let Some((_closing, inside)) = self.text.split_last().filter(|_| stamped.peek().is_some()) else {
+            return self.text.clone();
+        };
         let before = match before.map(Json::parse) {
             Some(Ok(Json::Object(before))) => before,
             _ => JsonObject::new(),
         };
-        let mut record = self.0.clone();
+        let mut text = inside.to_vec();
         for attribute in stamped {
             let kept = before.get(&attribute.name).filter(|_| attribute.created_time);
-            let value = kept.cloned().unwrap_or_else(|| Json::String(now.to_owned()));
-            record.insert(attribute.name.clone(), value);
+            let value = match kept {
+                Some(value) => value.to_text(),
+                None => Json::String(now()).to_text(),
+            };
+            text.push(b',');
+            text.extend_from_slice(Json::String(attribute.name.clone()).to_text().as_bytes());
+            text.push(b':');
+            text.extend_from_slice(value.as_bytes());
         }
-        object_to_text(&record)
+        text.push(b'}');
+        text.into()
     }
 }
 
@@ -155,7 +174,9 @@ pub(crate) fn check_record(
             ));
         }
     }
-    Ok(ValidRecord(record))
+    Ok(ValidRecord {
+        text: object_to_text(&record).into(),
+    })
 }
 
 /// The place, what was found there, and what is allowed.
@@ -212,10 +233,14 @@ mod tests {
         catalog.find(&TableName::new("data", name)).unwrap().clone()
     }
 
+    fn text(record: &[u8]) -> String {
+        String::from_utf8(record.to_vec()).unwrap()
+    }
+
     fn check(table_name: &str, key: &str, value: &str, expected: &str) {
         let table = table(table_name);
         let outcome = match check_record(&table, key, value.as_bytes()) {
-            Ok(record) => record.stamped(&table, None, "NOW"),
+            Ok(record) => text(&record.stamped(&table, None, &|| "NOW".to_owned())),
             Err(fault) => fault.to_string().replace("invalid record of table ", ""),
         };
         assert_eq!(outcome, expected, "{value}");
@@ -249,7 +274,7 @@ mod tests {
         let record = check_record(&table, "1", br#"{"name":"x"}"#).unwrap();
         let before = br#"{"id":"1","name":"y","made":"THEN","changed":"THEN"}"#;
         assert_eq!(
-            record.stamped(&table, Some(before), "NOW"),
+            text(&record.stamped(&table, Some(before), &|| "NOW".to_owned())),
             r#"{"id":"1","name":"x","made":"THEN","changed":"NOW"}"#
         );
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tracing::{error, info};
+use tokio::sync::{mpsc, watch};
+use tracing::{error, info, trace};
 
 use super::draft::{Draft, NotApplied, Written};
 use super::pipeline::ProposalQueue;
@@ -30,6 +30,8 @@ pub(crate) struct CommitterParts {
     pub(crate) leases: Arc<Leases>,
     pub(crate) ring: Arc<Ring>,
     pub(crate) catalog: watch::Sender<Arc<Catalog>>,
+    /// To [`give_answers`].
+    pub(crate) answers: mpsc::Sender<GroupAnswers>,
     /// Whether the last transaction that had something to write could be committed.
     pub(crate) writability: watch::Sender<Writability>,
 }
@@ -53,7 +55,34 @@ struct Outage {
 const OUTAGE_TOLD_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Answers one proposal, when it is known what became of the transaction.
-type Answer = Box<dyn FnOnce(Durability)>;
+type Answer = Box<dyn FnOnce(Durability) + Send>;
+
+/// The answers of a group, on their way to the task that gives them.
+pub(crate) struct GroupAnswers {
+    answers: Vec<Answer>,
+    durability: Durability,
+}
+
+/// From so many on a task of the runtime gives the answers: to wake a task from this thread costs a call of the system each, and the
+/// next group waits meanwhile.
+const ANSWERS_GIVEN_AWAY: usize = 8;
+
+/// How many groups may wait to be answered: the callers of each wait too, so they are few.
+const ANSWER_GROUPS_MAX: usize = 64;
+
+/// Makes the way of the answers from the committer to [`give_answers`].
+pub(crate) fn answer_channel() -> (mpsc::Sender<GroupAnswers>, mpsc::Receiver<GroupAnswers>) {
+    mpsc::channel(ANSWER_GROUPS_MAX)
+}
+
+/// Gives answers until the committer has ended and all are given. It must not be cut off before.
+pub(crate) async fn give_answers(mut groups: mpsc::Receiver<GroupAnswers>) {
+    while let Some(GroupAnswers { answers, durability }) = groups.recv().await {
+        for answer in answers {
+            answer(durability);
+        }
+    }
+}
 
 /// What became of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +120,7 @@ impl Committer {
     }
 
     fn commit(&mut self, group: Vec<Proposal>) {
+        trace!(proposals = group.len(), "committing a group");
         let mut answers: Vec<Answer> = Vec::with_capacity(group.len());
         let outcome = self.try_commit(group, &mut answers);
         let durability = match outcome {
@@ -107,7 +137,21 @@ impl Committer {
                 Durability::Lost
             }
         };
-        for answer in answers {
+        self.answer(answers, durability);
+    }
+
+    fn answer(&self, answers: Vec<Answer>, durability: Durability) {
+        let group = GroupAnswers { answers, durability };
+        let here = if group.answers.len() < ANSWERS_GIVEN_AWAY {
+            group
+        } else {
+            match self.parts.answers.blocking_send(group) {
+                Ok(()) => return,
+                // The runtime ends.
+                Err(mpsc::error::SendError(group)) => group,
+            }
+        };
+        for answer in here.answers {
             answer(durability);
         }
     }
@@ -262,7 +306,7 @@ fn touch(draft: &mut Draft<'_>, ids: &[String], now_ms: i64) -> Result<(), NotAp
     Ok(())
 }
 
-fn answer_with<T: 'static>(
+fn answer_with<T: Send + 'static>(
     reply: Reply<T>,
     outcome: Result<T, NotApplied>,
 ) -> Result<Answer, (StoreError, Answer)> {
@@ -288,7 +332,7 @@ fn answer_with<T: 'static>(
 
 /// Answers a proposal that was not run.
 fn lost(proposal: Proposal) -> Answer {
-    fn unavailable<T: 'static>(reply: Reply<T>) -> Answer {
+    fn unavailable<T: Send + 'static>(reply: Reply<T>) -> Answer {
         Box::new(move |_| {
             let _ = reply.send(Err(Refusal::Unavailable));
         })

@@ -18,7 +18,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use committer::{Committer, CommitterParts};
+pub(crate) use committer::{Committer, CommitterParts, answer_channel, give_answers};
 pub(crate) use pipeline::Pipeline;
 pub(crate) use proposal::{
     Condition, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer, SessionProposal,

@@ -100,7 +100,7 @@ fn plan<'a>(
     commit: &'a RecordCommit,
     commit_time_ms: i64,
 ) -> Result<Plan<'a>, NotApplied> {
-    let now = timestamp(commit_time_ms);
+    let now = || timestamp(commit_time_ms);
     let mut overlay = Overlay::new();
     let mut changes = Vec::with_capacity(commit.operations.len());
     let mut results = Vec::with_capacity(commit.operations.len());
@@ -181,7 +181,7 @@ fn stored_value(
     table: &Arc<CatalogTable>,
     request: &RecordOperation,
     before: Option<&StoredRecord>,
-    now: &str,
+    now: &dyn Fn() -> String,
 ) -> Result<Bytes, Refusal> {
     let before = before.map(|record| record.value.as_ref());
     match &request.action {
@@ -189,10 +189,10 @@ fn stored_value(
             table: checked_against,
             record,
             ..
-        } if Arc::ptr_eq(checked_against, table) => Ok(record.stamped(table, before, now).into()),
+        } if Arc::ptr_eq(checked_against, table) => Ok(record.stamped(table, before, now)),
         RecordAction::Put { value, .. } => {
             let record = check_record(table, &request.key, value)?;
-            Ok(record.stamped(table, before, now).into())
+            Ok(record.stamped(table, before, now))
         }
         RecordAction::Delete => Ok(Bytes::new()),
     }
