@@ -6,6 +6,7 @@
 //! - `event_stream`: reads server-sent events and refuses what a client library would trip over;
 //! - `mcp`: a session's client, made of `http` and JSON texts;
 //! - `truth`: reads the log over gRPC, to compare with what clients saw;
+//! - `random`: numbers from a seed that is printed and can be given;
 //! - `wire`: a proxy that cuts, stalls and delays connections.
 //!
 //! Nothing here uses a type of the gateway. Every wait has a deadline and says what it waited for.
@@ -14,6 +15,7 @@ pub mod event_stream;
 pub mod http;
 pub mod mcp;
 pub mod process;
+pub mod random;
 pub mod stack;
 pub mod truth;
 pub mod wire;

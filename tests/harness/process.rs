@@ -70,6 +70,16 @@ impl Service {
         )
     }
 
+    /// Starts the program by another one that becomes it, or stands beside it: `wrapper` is that one with its arguments. The child must
+    /// be the program itself, so that signals reach it.
+    pub fn spawn_under(wrapper: &[&str], program: Program, arguments: &[String]) -> Service {
+        let (first, rest) = wrapper.split_first().expect("a program");
+        Service::run(
+            program,
+            Command::new(first).args(rest).arg(program.path()).args(arguments),
+        )
+    }
+
     fn run(program: Program, command: &mut Command) -> Service {
         command
             .env_clear()
@@ -114,6 +124,11 @@ impl Service {
     /// Returns all lines on stdout so far.
     pub fn stdout(&self) -> Vec<String> {
         self.output.printed.lock().unwrap().stdout.clone()
+    }
+
+    /// Returns all lines on stderr so far.
+    pub fn stderr(&self) -> Vec<String> {
+        self.output.printed.lock().unwrap().stderr.clone()
     }
 
     pub fn id(&self) -> u32 {

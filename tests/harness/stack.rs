@@ -86,20 +86,43 @@ pub struct Feed {
     service: Service,
     data: PathBuf,
     schema: PathBuf,
+    more: Vec<String>,
 }
 
 impl Feed {
     /// Starts one with the tests' schema and its data below `directory`.
     pub fn start(directory: &Path) -> Feed {
+        Feed::start_by(&[], directory, &[])
+    }
+
+    /// Starts one with more options.
+    pub fn start_with(directory: &Path, more: &[&str]) -> Feed {
+        Feed::start_by(&[], directory, more)
+    }
+
+    /// Starts one by another program that becomes it (see `Service::spawn_under`); a restart does without.
+    pub fn start_under(wrapper: &[&str], directory: &Path) -> Feed {
+        Feed::start_by(wrapper, directory, &[])
+    }
+
+    fn start_by(wrapper: &[&str], directory: &Path, more: &[&str]) -> Feed {
         let (data, schema) = (directory.join("data"), directory.join("schema.graphql"));
         std::fs::write(&schema, SCHEMA).expect("a schema file");
-        let (service, address) = Feed::serve(any_port(), &data, &schema);
+        let more: Vec<String> = more.iter().map(|option| (*option).to_owned()).collect();
+        let (service, address) = Feed::serve(wrapper, any_port(), &data, &schema, &more);
         Feed {
             address,
             service,
             data,
             schema,
+            more,
         }
+    }
+
+    /// Starts one that is expected to end by itself, on what an earlier one left.
+    pub fn try_start_stored(directory: &Path) -> Service {
+        let (data, schema) = (directory.join("data"), directory.join("schema.graphql"));
+        Service::spawn(Program::Feedsvc, &Feed::arguments(any_port(), &data, &schema))
     }
 
     /// Ends it as a crash does.
@@ -109,7 +132,7 @@ impl Feed {
 
     /// Starts it again where it was.
     pub fn restart(&mut self) {
-        let (service, address) = Feed::serve(self.address, &self.data, &self.schema);
+        let (service, address) = Feed::serve(&[], self.address, &self.data, &self.schema, &self.more);
         assert_eq!(address, self.address);
         self.service = service;
     }
@@ -118,13 +141,27 @@ impl Feed {
         &mut self.service
     }
 
-    fn serve(listen: SocketAddr, data: &Path, schema: &Path) -> (Service, SocketAddr) {
-        let arguments = arguments(&[
+    fn arguments(listen: SocketAddr, data: &Path, schema: &Path) -> Vec<String> {
+        arguments(&[
             ("--listen", listen.to_string()),
             ("--data", data.display().to_string()),
             ("--schema", schema.display().to_string()),
-        ]);
-        let service = Service::spawn(Program::Feedsvc, &arguments);
+        ])
+    }
+
+    fn serve(
+        wrapper: &[&str],
+        listen: SocketAddr,
+        data: &Path,
+        schema: &Path,
+        more: &[String],
+    ) -> (Service, SocketAddr) {
+        let mut arguments = Feed::arguments(listen, data, schema);
+        arguments.extend_from_slice(more);
+        let service = match wrapper {
+            [] => Service::spawn(Program::Feedsvc, &arguments),
+            wrapper => Service::spawn_under(wrapper, Program::Feedsvc, &arguments),
+        };
         let line = service.wait_for_line("feedsvc ready ");
         (service, address_in(&line, "listen"))
     }
