@@ -150,7 +150,7 @@ const LAYERS: &[Layer] = &[
         path: "feedsvc/src",
         except: Some("feedsvc/src/api"),
         modules: &[],
-        crates: &["tonic", "tonic_health"],
+        crates: &["tonic", "tonic_health", "tonic_reflection"],
     },
 ];
 

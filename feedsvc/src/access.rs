@@ -15,6 +15,8 @@ pub(crate) enum Object<'a> {
     Table(&'a TableName),
     /// The whole feed: its log, its catalogue.
     Feed,
+    /// What an operator does: the store's state, backups, compaction.
+    Maintenance,
     /// The durable sessions; whose a session is, is checked where it is read.
     Sessions,
 }
@@ -36,7 +38,10 @@ pub(crate) fn decide(_principal: &str, action: Action, object: Object<'_>) -> Re
         (Action::Write, Object::Table(table)) if table.database == SYSTEM_DATABASE => {
             Err(Denied::SystemTable(table.clone()))
         }
-        (Action::Read | Action::Write, Object::Table(_) | Object::Feed | Object::Sessions) => Ok(()),
+        (
+            Action::Read | Action::Write,
+            Object::Table(_) | Object::Feed | Object::Maintenance | Object::Sessions,
+        ) => Ok(()),
     }
 }
 

@@ -19,6 +19,47 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serves the feed of a data directory until it is told to end.
     Serve(ServeArguments),
+    /// Copies the store of a running service into a new file on its machine, while it goes on.
+    Backup(BackupArguments),
+    /// Makes a data directory of a backup. Every older cursor is told of a gap then, and sessions are not restored.
+    Restore(RestoreArguments),
+    /// Checks a store that is not running: the logs and their chains, every record against the log, the database itself.
+    Verify(VerifyArguments),
+}
+
+/// Which service writes a backup, and where.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BackupArguments {
+    /// The address of the running service.
+    #[arg(long, env = "FEEDSVC_FEED", default_value = "http://127.0.0.1:9928")]
+    pub(crate) feed: String,
+
+    /// The new file, on the service's machine.
+    pub(crate) path: PathBuf,
+}
+
+/// What is restored where.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RestoreArguments {
+    /// The backup.
+    pub(crate) backup: PathBuf,
+
+    /// The directory of the store that is made; it must be empty or absent.
+    #[arg(long, env = "FEEDSVC_DATA")]
+    pub(crate) data: PathBuf,
+}
+
+/// What is checked.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct VerifyArguments {
+    /// The directory of a store that no process has open.
+    #[arg(long)]
+    pub(crate) data: Option<PathBuf>,
+
+    /// A backup.
+    #[arg(long)]
+    pub(crate) backup: Option<PathBuf>,
 }
 
 /// How the feed is served.
@@ -51,6 +92,18 @@ pub(crate) struct ServeArguments {
     /// How much memory the newest entries of the log may take, in bytes.
     #[arg(long, env = "FEEDSVC_RING_BYTES", default_value_t = 64 * 1024 * 1024)]
     pub(crate) ring_bytes: usize,
+
+    /// How long an entry of the log is kept, for example 168h.
+    #[arg(long, env = "FEEDSVC_LOG_AGE", default_value = "168h", value_parser = parse_duration)]
+    pub(crate) log_age: Duration,
+
+    /// How much the log may take before its oldest entries go earlier, in bytes. The newest 10 minutes always stay.
+    #[arg(long, env = "FEEDSVC_LOG_BYTES", default_value_t = 1024 * 1024 * 1024)]
+    pub(crate) log_bytes: u64,
+
+    /// How long an entry is kept whatever else says. Less than 10 minutes is for tests: streams that broke rely on it.
+    #[arg(long, hide = true, default_value = "10m", value_parser = parse_duration)]
+    pub(crate) log_floor: Duration,
 
     /// How large a record may be, in bytes.
     #[arg(long, env = "FEEDSVC_RECORD_BYTES", default_value_t = 1024 * 1024)]

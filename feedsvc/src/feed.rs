@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{Catalog, CatalogTable, TableName};
-use crate::commit::Pipeline;
+use crate::clock::Clock;
+use crate::commit::{Pipeline, Writability};
 use crate::lease::Leases;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::ring::Ring;
+use crate::search::CursorSeal;
 use crate::service::Limits;
 use crate::store::reads::Reads;
-use crate::writability::Writability;
 
 /// The name of the feed that this service owns; empty in a request means the same.
 const FEED_NAME: &str = "main";
@@ -26,6 +27,8 @@ pub(crate) struct Feed {
     pub(crate) reads: Reads,
     pub(crate) pipeline: Pipeline,
     pub(crate) ring: Arc<Ring>,
+    /// Signs the cursors of searches.
+    pub(crate) cursor_seal: CursorSeal,
     pub(crate) leases: Arc<Leases>,
     pub(crate) catalog: watch::Receiver<Arc<Catalog>>,
     /// Whether the store can be written; its sender goes with the committer.
@@ -33,7 +36,12 @@ pub(crate) struct Feed {
     /// Ends all watches.
     pub(crate) shutdown: CancellationToken,
     /// The oldest revision that the log has; it never falls.
-    pub(crate) oldest: AtomicU64,
+    pub(crate) oldest: Arc<AtomicU64>,
+    /// How many watches are open.
+    pub(crate) watch_count: AtomicU64,
+    /// One backup or check at a time: each reads everything.
+    pub(crate) whole_reads: Arc<Semaphore>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Feed {

@@ -9,6 +9,7 @@
 
 mod access;
 mod api;
+mod bells;
 mod catalog;
 mod chain;
 mod clock;
@@ -17,18 +18,20 @@ mod config;
 mod entry;
 mod expiry;
 mod feed;
+mod indexing;
 mod lease;
+mod maintenance;
 mod refusal;
 mod revision;
 mod ring;
 mod run;
+mod search;
 mod service;
 mod session;
 mod store;
 mod telemetry;
 #[cfg(test)]
 mod testing;
-mod writability;
 
 pub use catalog::{SchemaError, SchemaReadError, SchemaSource};
 pub use run::run;

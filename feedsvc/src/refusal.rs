@@ -3,6 +3,7 @@
 use crate::access::Denied;
 use crate::catalog::{RecordFault, TableName};
 use crate::revision::Revision;
+use crate::search::{ConditionFault, InvalidCursor, ScanLimit, SearchError};
 use crate::store::StoreError;
 
 /// Why a call is refused; nothing was changed then.
@@ -14,6 +15,15 @@ pub(crate) enum Refusal {
         field: &'static str,
         problem: &'static str,
     },
+    /// A condition, an order or a choice of attributes does not fit its table.
+    #[error(transparent)]
+    InvalidQuery(#[from] ConditionFault),
+    #[error(
+        "invalid `cursor`: it is none that was given out for this table, condition, sort and principal; begin without one"
+    )]
+    InvalidCursor,
+    #[error("the search is refused: {0}")]
+    ScanLimit(Box<ScanLimit>),
     #[error(transparent)]
     InvalidRecord(#[from] RecordFault),
     #[error("{what} is larger than {limit} bytes")]
@@ -50,9 +60,27 @@ pub(crate) enum Refusal {
     /// The service starts or ends, or its store cannot be written.
     #[error("the service cannot do this now; try again")]
     Unavailable,
+    /// A backup could not be made; there is no file.
+    #[error("cannot write the backup: {problem}; check the path and the disk's free space")]
+    NotCopied { problem: String },
     /// Something failed that is not the caller's fault; the cause is for the log only.
     #[error("internal failure")]
     Internal(#[source] StoreError),
+}
+
+impl From<InvalidCursor> for Refusal {
+    fn from(_: InvalidCursor) -> Refusal {
+        Refusal::InvalidCursor
+    }
+}
+
+impl From<SearchError> for Refusal {
+    fn from(error: SearchError) -> Refusal {
+        match error {
+            SearchError::ScanLimit(limit) => Refusal::ScanLimit(Box::new(limit)),
+            SearchError::Store(error) => error.into(),
+        }
+    }
 }
 
 impl From<StoreError> for Refusal {

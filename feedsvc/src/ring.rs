@@ -4,11 +4,13 @@
 //! no longer has, a reader takes from the store.
 
 use std::collections::VecDeque;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use crate::bells::Bells;
+use crate::catalog::TableId;
 use crate::chain::ChainHash;
 use crate::revision::Revision;
 
@@ -16,12 +18,17 @@ use crate::revision::Revision;
 /// with the allocator's header), and the header and the rounding of the bytes themselves.
 const ENTRY_OVERHEAD_BYTES: usize = 2 * size_of::<RingEntry>() + 48 + 16;
 
+/// How many entries a reader of some tables looks at in one go, which is well below a millisecond.
+const SCAN_ENTRIES: usize = 4_096;
+
 /// One entry as the ring keeps it.
 #[derive(Clone, Debug)]
 pub(crate) struct RingEntry {
     pub(crate) encoded: Bytes,
     /// The log's hash after this entry.
     pub(crate) hash: ChainHash,
+    /// The table whose record changed; `None`: a session command.
+    pub(crate) table: Option<TableId>,
 }
 
 /// The bounded, shared ring.
@@ -31,6 +38,8 @@ pub(crate) struct Ring {
     /// Held for short sections only and never across an await: a read copies references, a write moves some in and out.
     recent: RwLock<Recent>,
     bell: watch::Sender<Revision>,
+    /// Wakes those who read only some tables.
+    bells: Arc<Bells>,
 }
 
 /// Invariant: `entries` are the revisions `head - entries.len() + 1 ..= head`.
@@ -44,7 +53,7 @@ struct Recent {
 /// What a reader finds after its cursor.
 #[derive(Debug)]
 pub(crate) enum RingRead {
-    /// Entries right after the cursor, at least one.
+    /// Entries right after the cursor, at least one; of a reader of some tables, those of them up to `progress`, maybe none.
     Entries {
         entries: Vec<Bytes>,
         progress: Revision,
@@ -68,6 +77,7 @@ impl Ring {
                 used_bytes: 0,
             }),
             bell: watch::Sender::new(head),
+            bells: Arc::default(),
         }
     }
 
@@ -81,8 +91,20 @@ impl Ring {
         self.bell.subscribe()
     }
 
+    /// Returns the bells of those who read only some tables.
+    pub(crate) fn bells(&self) -> &Arc<Bells> {
+        &self.bells
+    }
+
+    /// Returns how much memory the entries take, and the oldest of them; the one after the head if there is none.
+    pub(crate) fn usage(&self) -> (usize, Revision) {
+        let recent = self.recent.read().unwrap_or_else(PoisonError::into_inner);
+        (recent.used_bytes, recent.oldest())
+    }
+
     /// Appends the entries that follow the head, drops the oldest beyond the limit, and rings the bell.
     pub(crate) fn publish(&self, entries: Vec<RingEntry>) {
+        let rung = self.bells.find(entries.iter().map(|entry| entry.table));
         let head = {
             let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
             for entry in entries {
@@ -99,6 +121,7 @@ impl Ring {
             recent.head
         };
         self.bell.send_replace(head);
+        rung.ring();
     }
 
     /// Empties the ring and sets its head, after the log moved in a way that was not published.
@@ -110,6 +133,7 @@ impl Ring {
             recent.head = head;
         }
         self.bell.send_replace(head);
+        self.bells.all().ring();
     }
 
     /// Returns what follows `cursor`: as many entries as fit into `limit_bytes`, but at least one if there is one.
@@ -147,11 +171,66 @@ impl Ring {
             None => RingRead::Current,
         }
     }
+
+    /// Returns what follows `cursor` up to `until` and is wanted; looks at a bounded number of entries, so there may be none
+    /// although the progress has moved on.
+    pub(crate) fn read_wanted(
+        &self,
+        cursor: Revision,
+        until: Revision,
+        limit_bytes: usize,
+        is_wanted: impl Fn(Option<TableId>) -> bool,
+    ) -> RingRead {
+        let recent = self.recent.read().unwrap_or_else(PoisonError::into_inner);
+        let until = until.min(recent.head);
+        if cursor >= until {
+            return RingRead::Current;
+        }
+        let start = cursor.next().0.checked_sub(recent.oldest().0);
+        let Some(start) = start.and_then(|start| usize::try_from(start).ok()) else {
+            return RingRead::Behind;
+        };
+
+        let mut entries = Vec::new();
+        let mut total_bytes = 0;
+        let mut progress = cursor;
+        let mut last = None;
+        for entry in recent.entries.range(start..).take(SCAN_ENTRIES) {
+            if progress == until {
+                break;
+            }
+            if is_wanted(entry.table) {
+                total_bytes += entry.encoded.len();
+                if total_bytes > limit_bytes && !entries.is_empty() {
+                    break;
+                }
+                entries.push(entry.encoded.clone());
+            }
+            progress = progress.next();
+            last = Some(entry.hash);
+        }
+        match last {
+            Some(progress_hash) => RingRead::Entries {
+                entries,
+                progress,
+                progress_hash,
+                head: recent.head,
+            },
+            None => RingRead::Current,
+        }
+    }
+}
+
+impl Recent {
+    fn oldest(&self) -> Revision {
+        Revision(self.head.0 + 1 - self.entries.len() as u64)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{ENTRY_OVERHEAD_BYTES, Ring, RingEntry, RingRead};
+    use crate::catalog::TableId;
     use crate::chain::ChainHash;
     use crate::revision::Revision;
 
@@ -160,6 +239,7 @@ mod tests {
             .map(|byte| RingEntry {
                 encoded: vec![byte; 10].into(),
                 hash: ChainHash::genesis(&byte.to_string()),
+                table: (byte % 2 == 0).then_some(TableId(i64::from(byte % 4))),
             })
             .collect()
     }
@@ -210,6 +290,47 @@ mod tests {
         ring.reset(Revision(9));
         assert_eq!(read(&ring, 8, 100), None);
         assert_eq!(read(&ring, 9, 100), Some(vec![]));
+    }
+
+    #[test]
+    fn a_reader_of_some_tables_gets_theirs_and_moves_on_over_the_others() {
+        let ring = Ring::new(Revision(0), 10_000);
+        ring.publish(entries(1..=7));
+        // Odd ones are session commands, 2 and 6 are of table 2, 4 is of table 0.
+        let read = |cursor, until, limit_bytes, wanted: &[Option<TableId>]| match ring.read_wanted(
+            Revision(cursor),
+            Revision(until),
+            limit_bytes,
+            |table| wanted.contains(&table),
+        ) {
+            RingRead::Entries {
+                entries,
+                progress,
+                progress_hash,
+                ..
+            } => {
+                assert_eq!(progress_hash, ChainHash::genesis(&progress.0.to_string()));
+                Some((entries.iter().map(|entry| entry[0]).collect(), progress.0))
+            }
+            RingRead::Current => Some((Vec::new(), cursor)),
+            RingRead::Behind => None,
+        };
+        let two = [Some(TableId(2))];
+        assert_eq!(read(0, 9, 100, &two), Some((vec![2, 6], 7)));
+        assert_eq!(read(0, 5, 100, &two), Some((vec![2], 5)));
+        assert_eq!(read(0, 9, 15, &two), Some((vec![2], 5)));
+        assert_eq!(read(6, 9, 100, &two), Some((vec![], 7)));
+        assert_eq!(read(7, 9, 100, &two), Some((vec![], 7)));
+        assert_eq!(
+            read(2, 9, 100, &[None, Some(TableId(0))]),
+            Some((vec![3, 4, 5, 7], 7))
+        );
+        assert_eq!(read(0, 9, 100, &[]), Some((vec![], 7)));
+        let small = Ring::new(Revision(0), 2 * (10 + ENTRY_OVERHEAD_BYTES));
+        small.publish(entries(1..=5));
+        let behind = small.read_wanted(Revision(2), Revision(5), 100, |_| true);
+        assert!(matches!(behind, RingRead::Behind));
+        assert_eq!(small.usage(), (2 * (10 + ENTRY_OVERHEAD_BYTES), Revision(4)));
     }
 
     #[test]

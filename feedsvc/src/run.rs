@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -11,9 +12,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::api::operator::{self, OperatorError};
 use crate::catalog::SchemaSource;
-use crate::config::{Cli, Command, ServeArguments};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{BackupArguments, Cli, Command, RestoreArguments, ServeArguments, VerifyArguments};
 use crate::service::{Limits, OpenError, Options, ServeError, Service};
+use crate::store::{RestoreError, VerifyError, sqlite};
 use crate::telemetry;
 
 /// Why the process cannot do what it was started for; the text is one line that says what to do.
@@ -38,6 +42,16 @@ enum RunError {
     Open(#[from] OpenError),
     #[error(transparent)]
     Serve(#[from] ServeError),
+    #[error("cannot find out where `{}` is: {source}; write an absolute path", path.display())]
+    Path { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    #[error("the store is damaged: {findings} findings; restore it from a backup")]
+    Damaged { findings: usize },
 }
 
 /// Runs the program with the arguments of this process: exit code 0 after a planned end, 1 after an error, which
@@ -58,6 +72,9 @@ pub fn run() -> ExitCode {
     telemetry::init();
     let outcome = match cli.command {
         Command::Serve(arguments) => serve(arguments),
+        Command::Backup(arguments) => back_up(arguments),
+        Command::Restore(arguments) => restore(&arguments),
+        Command::Verify(arguments) => verify(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -96,6 +113,10 @@ async fn serve_until_signal(arguments: ServeArguments) -> Result<(), RunError> {
             session_idle_timeout: arguments.idle_timeout,
             expiry_grace: arguments.expiry_grace,
             expiry_interval: arguments.expiry_interval,
+            log_age: arguments.log_age,
+            log_bytes: arguments.log_bytes,
+            log_floor: arguments.log_floor,
+            ..Limits::default()
         },
     })
     .await?;
@@ -107,6 +128,63 @@ async fn serve_until_signal(arguments: ServeArguments) -> Result<(), RunError> {
     service.serve(listener, shutdown).await?;
     info!("ended");
     Ok(())
+}
+
+fn back_up(arguments: BackupArguments) -> Result<(), RunError> {
+    let path = std::path::absolute(&arguments.path).map_err(|source| RunError::Path {
+        path: arguments.path.clone(),
+        source,
+    })?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(RunError::Runtime)?;
+    let answer = runtime.block_on(operator::back_up(&arguments.feed, &path))?;
+    print(format_args!(
+        "feedsvc backup file={} head={} bytes={}",
+        path.display(),
+        answer.head,
+        answer.bytes
+    ))
+}
+
+fn restore(arguments: &RestoreArguments) -> Result<(), RunError> {
+    let now_ms = SystemClock::new().now_ms();
+    let restored = sqlite::restore(&arguments.backup, &arguments.data, now_ms)?;
+    print(format_args!(
+        "feedsvc restored data={} head={} backup-head={} sessions-dropped={}",
+        arguments.data.display(),
+        restored.head,
+        restored.backup_head,
+        restored.sessions_dropped
+    ))
+}
+
+fn verify(arguments: &VerifyArguments) -> Result<(), RunError> {
+    let verification = match (&arguments.data, &arguments.backup) {
+        (Some(data), _) => sqlite::verify_directory(data)?,
+        (None, Some(backup)) => sqlite::verify_file(backup)?,
+        // The command line asks for one of the two.
+        (None, None) => return Ok(()),
+    };
+    for finding in &verification.findings {
+        print(format_args!("{}: {}", finding.place, finding.problem))?;
+    }
+    print(format_args!(
+        "feedsvc verified head={} entries={} records={} access-entries={} findings={}",
+        verification.head,
+        verification.entries,
+        verification.records,
+        verification.access_entries,
+        verification.findings.len()
+    ))?;
+    match verification.findings.len() {
+        0 => Ok(()),
+        findings => Err(RunError::Damaged { findings }),
+    }
+}
+
+/// Writes a line to the standard output.
+fn print(line: std::fmt::Arguments<'_>) -> Result<(), RunError> {
+    writeln!(std::io::stdout(), "{line}").map_err(RunError::Output)
 }
 
 /// Returns a token that SIGTERM or SIGINT cancels.

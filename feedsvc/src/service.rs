@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
@@ -16,15 +16,17 @@ use tracing::info;
 use crate::api;
 use crate::catalog::{Catalog, SchemaReadError, SchemaSource, TableDefinition, TableName};
 use crate::clock::{Clock, SystemClock};
-use crate::commit::{Committer, CommitterParts, Pipeline, answer_channel, give_answers};
+use crate::commit::{Committer, CommitterParts, Pipeline, Writability, answer_channel, give_answers};
 use crate::expiry;
 use crate::feed::Feed;
+use crate::indexing;
 use crate::lease::Leases;
+use crate::maintenance::{probe, retention};
 use crate::ring::Ring;
+use crate::search::CursorSeal;
 use crate::store::reads::Reads;
 use crate::store::sqlite;
 use crate::store::{Reader, StoreError, StoreOpenError, Writer};
-use crate::writability::{self, Writability};
 
 /// How long calls that are under way at the end may take. Watches end at once, so only a reader that takes nothing
 /// from its connection, or a very large commit, needs so much.
@@ -56,6 +58,18 @@ pub struct Limits {
     pub expiry_grace: Duration,
     /// How often idle sessions are looked for.
     pub expiry_interval: Duration,
+    /// How many records a search or a count may look at (`search.scan_max`).
+    pub search_scan_max: u64,
+    /// How long an entry of the log is kept.
+    pub log_age: Duration,
+    /// How much the log may take, about, before its oldest entries go earlier.
+    pub log_bytes: u64,
+    /// How long an entry is kept whatever else says: streams that broke rely on it.
+    pub log_floor: Duration,
+    /// How often it is looked for what has outlived its time.
+    pub retention_interval: Duration,
+    /// How long a watch of some tables is silent at most while entries of others move the head on.
+    pub bookmark_interval: Duration,
 }
 
 impl Default for Limits {
@@ -66,6 +80,12 @@ impl Default for Limits {
             session_idle_timeout: Duration::from_secs(30 * 60),
             expiry_grace: Duration::from_secs(5 * 60),
             expiry_interval: Duration::from_secs(30),
+            search_scan_max: 100_000,
+            log_age: Duration::from_secs(7 * 24 * 3600),
+            log_bytes: 1024 * 1024 * 1024,
+            log_floor: Duration::from_secs(600),
+            retention_interval: Duration::from_secs(1),
+            bookmark_interval: Duration::from_secs(5),
         }
     }
 }
@@ -158,6 +178,7 @@ impl Service {
 
         let (catalog_sender, catalog) = watch::channel(Arc::new(catalog));
         let (writability_sender, writability) = watch::channel(Writability::default());
+        let oldest = Arc::new(AtomicU64::new(bounds.oldest.0));
         let ring = Arc::new(Ring::new(bounds.head, limits.ring_bytes));
         let leases = Arc::new(Leases::new(Arc::clone(&clock)));
         let (pipeline, queue) = Pipeline::new();
@@ -170,6 +191,7 @@ impl Service {
             ring: Arc::clone(&ring),
             catalog: catalog_sender,
             writability: writability_sender,
+            oldest: Arc::clone(&oldest),
         });
         let committer = std::thread::Builder::new()
             .name("committer".to_owned())
@@ -185,7 +207,10 @@ impl Service {
                 Err(refusal) => return Err(unusable(&data, &refusal)),
             }
         }
+        let secrets = store.reader.cursor_secrets();
+        let secrets = secrets.map_err(|error| unusable(&data, &error))?;
         let feed = Feed {
+            cursor_seal: CursorSeal::new(secrets),
             store_id: store.reader.store_id().to_owned(),
             limits,
             reads: Reads::new(store.reader),
@@ -193,9 +218,12 @@ impl Service {
             ring,
             leases,
             catalog,
-            writability,
             shutdown: CancellationToken::new(),
-            oldest: AtomicU64::new(bounds.oldest.0),
+            oldest,
+            writability,
+            watch_count: AtomicU64::new(0),
+            whole_reads: Arc::new(Semaphore::new(1)),
+            clock: Arc::clone(&clock),
         };
         Ok(Service {
             feed: Arc::new(feed),
@@ -224,8 +252,9 @@ impl Service {
         let stop_watches = feed.shutdown.clone().drop_guard();
         let tasks = TaskTracker::new();
         tasks.spawn(expiry::run(Arc::clone(&feed), clock, feed.shutdown.clone()));
-
-        tasks.spawn(writability::run(Arc::clone(&feed), feed.shutdown.clone()));
+        tasks.spawn(retention::run(Arc::clone(&feed), feed.shutdown.clone()));
+        tasks.spawn(probe::run(Arc::clone(&feed), feed.shutdown.clone()));
+        tasks.spawn(indexing::run(Arc::clone(&feed), feed.shutdown.clone()));
 
         let committer_ended = ended(feed.writability.clone());
         let server = api::serve(Arc::clone(&feed), listener, shutdown.clone(), &tasks);

@@ -1,5 +1,8 @@
 //! From a request that HTTP has read to what it is answered with: the only place that knows sessions and methods.
 
+mod http_sse;
+mod modern;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,21 +11,25 @@ use tracing::{debug, error, info};
 
 pub(crate) use crate::feed::Precondition;
 use crate::feed::{FeedClient, FeedError, StoredRecord, Watch, Written};
-pub(crate) use crate::method::RecordFailure;
 use crate::method::{self, Call, Effect, Failure, Records};
-use crate::protocol::era;
+pub(crate) use crate::method::{CacheHints, RecordFailure};
+use crate::peer::PeerClient;
+use crate::protocol::era::{self, Era};
 use crate::protocol::error::RpcError;
 use crate::protocol::event_id::LastEventId;
 use crate::protocol::mcp::{InitializeParams, InitializeResult};
-use crate::protocol::message::{self, Body, Message, Refusal, Request, RequestId};
+use crate::protocol::message::{self, Body, Message, Notification, Refusal, Request, RequestId};
 use crate::protocol::{answer, era::Version};
-use crate::session::{Session, SessionId, Sessions, StreamReader};
+use crate::session::{Door, InFlight, Session, SessionId, Sessions, StreamReader, WriteProgress};
 
 /// The name of the anonymous principal, which is everybody as long as no credentials are read.
 const ANONYMOUS: &str = "";
 
 /// The code of a 404: the value that client libraries of the field use for it, since JSON-RPC has none.
 const SESSION_NOT_FOUND: i64 = -32001;
+
+/// The notification by which a client cancels a request.
+const CANCELLED: &str = "notifications/cancelled";
 
 /// From this size on a body is read away from the runtime's threads; below it takes less than 500 µs.
 const PARSE_AWAY_BYTES: usize = 32 * 1024;
@@ -35,9 +42,12 @@ pub(crate) struct Dispatcher {
     sessions: Arc<Sessions>,
     feed: FeedClient,
     watch: Arc<Watch>,
+    peers: PeerClient,
     /// The host and port that URIs of this server name.
     authority: String,
     max_subscriptions: u32,
+    allow_client_delete: bool,
+    cache_hints: CacheHints,
 }
 
 /// What HTTP has read of a request to the MCP endpoint, apart from its body.
@@ -49,6 +59,17 @@ pub(crate) struct Headers<'a> {
     pub(crate) version: Option<&'a [u8]>,
     /// `Last-Event-ID`
     pub(crate) last_event_id: Option<&'a [u8]>,
+    /// `Mcp-Method`
+    pub(crate) method: Option<&'a [u8]>,
+    /// `Mcp-Name`
+    pub(crate) name: Option<&'a [u8]>,
+}
+
+impl Headers<'_> {
+    /// Says whether the request is of the modern era whatever its body says, if it has one.
+    pub(crate) fn are_modern(&self) -> bool {
+        Era::of(self.version, None) == Era::Modern
+    }
 }
 
 /// What a request is answered with.
@@ -82,12 +103,26 @@ pub(crate) enum Outcome {
 pub(crate) enum RefusalCause {
     /// It breaks a rule of the protocol.
     Invalid,
+    /// The modern era has no such method.
+    UnknownMethod,
     /// There is no such session, or it is not this principal's.
     UnknownSession,
     /// The feed service is away.
     Unavailable,
     /// Something is wrong here.
     Internal,
+}
+
+impl Outcome {
+    /// Returns the JSON-RPC answer, if there is one.
+    fn answer(self) -> Option<Vec<u8>> {
+        match self {
+            Outcome::Answer(answer)
+            | Outcome::Initialized { answer, .. }
+            | Outcome::Refused { answer, .. } => Some(answer),
+            Outcome::Accepted | Outcome::Deleted | Outcome::Stream(_) => None,
+        }
+    }
 }
 
 impl Dispatcher {
@@ -98,22 +133,42 @@ impl Dispatcher {
         watch: Arc<Watch>,
         authority: String,
         max_subscriptions: u32,
+        allow_client_delete: bool,
+        cache_hints: CacheHints,
     ) -> Dispatcher {
         Dispatcher {
             sessions,
             feed,
             watch,
+            peers: PeerClient::default(),
             authority,
             max_subscriptions,
+            allow_client_delete,
+            cache_hints,
         }
     }
 
-    /// Answers a POST to the MCP endpoint.
+    /// Answers a POST to the MCP endpoint; `progress` is its connection's.
     ///
     /// Dropping the future leaves open whether a write was carried out.
-    pub(crate) async fn post(&self, headers: Headers<'_>, body: Bytes) -> Outcome {
+    pub(crate) async fn post(
+        &self,
+        headers: Headers<'_>,
+        body: Bytes,
+        progress: &Arc<WriteProgress>,
+    ) -> Outcome {
         match parse(body).await {
             Err(Refusal { error, id }) => refused(RefusalCause::Invalid, id.as_ref(), &error),
+            Ok(Body::Single(message)) if Era::of(headers.version, message.params()) == Era::Modern => {
+                self.modern(headers, message, progress).await
+            }
+            Ok(Body::Batch(_)) if headers.are_modern() => {
+                let error = RpcError::invalid_request(format!(
+                    "batches are not part of {}: send one message a POST",
+                    era::MODERN
+                ));
+                refused(RefusalCause::Invalid, None, &error)
+            }
             Ok(Body::Single(Message::Request(request))) if request.method == "initialize" => {
                 self.initialize(headers, &request).await
             }
@@ -123,7 +178,7 @@ impl Dispatcher {
     }
 
     /// Opens the session's GET stream.
-    pub(crate) async fn open(&self, headers: Headers<'_>) -> Outcome {
+    pub(crate) async fn open(&self, headers: Headers<'_>, progress: Arc<WriteProgress>) -> Outcome {
         let last = LastEventId::read(headers.last_event_id);
         if last == LastEventId::PostStream {
             let error = RpcError::invalid_request("no POST stream with this event id is open here");
@@ -141,7 +196,16 @@ impl Dispatcher {
         if let Err(error) = era::check_header(headers.version) {
             return refused(RefusalCause::Invalid, None, &error);
         }
-        Outcome::Stream(self.sessions.open(&session, last).await)
+        Outcome::Stream(
+            self.sessions
+                .open(&session, last, Door::Streamable, progress)
+                .await,
+        )
+    }
+
+    /// Says whether clients may delete their sessions (`session.allow_client_delete`).
+    pub(crate) fn allows_delete(&self) -> bool {
+        self.allow_client_delete
     }
 
     /// Deletes the session.
@@ -218,58 +282,91 @@ impl Dispatcher {
         if let Err(error) = checked {
             return refused(RefusalCause::Invalid, None, &error);
         }
+        match self.answer_batch(&session, messages).await {
+            Ok(answers) if answers.is_empty() => Outcome::Accepted,
+            Ok(answers) => Outcome::Answer(answer::batch(&answers)),
+            Err(outcome) => outcome,
+        }
+    }
+
+    async fn answer_batch(
+        &self,
+        session: &Arc<Session>,
+        messages: Vec<Result<Message, Refusal>>,
+    ) -> Result<Vec<Vec<u8>>, Outcome> {
         let mut answers = Vec::new();
         for message in messages {
             match message {
-                Ok(message) => match self.serve(&session, message).await {
+                Ok(message) => match self.serve(session, message).await {
                     Ok(answer) => answers.extend(answer),
                     Err(Outcome::Refused {
                         cause: RefusalCause::Invalid,
                         answer,
                     }) => answers.push(answer),
-                    Err(outcome) => return outcome,
+                    Err(outcome) => return Err(outcome),
                 },
                 Err(Refusal { error, id }) => answers.push(answer::error(id.as_ref(), &error)),
             }
         }
-        if answers.is_empty() {
-            Outcome::Accepted
-        } else {
-            Outcome::Answer(answer::batch(&answers))
-        }
+        Ok(answers)
     }
 
     /// Serves one message of a session; `None` if it is not to be answered.
     async fn serve(&self, session: &Arc<Session>, message: Message) -> Result<Option<Vec<u8>>, Outcome> {
-        let request = match message {
-            Message::Request(request) => request,
+        match message {
+            Message::Request(request) => {
+                let in_flight = Dispatcher::begin(session, &request)?;
+                self.answer(session, &request, in_flight).await
+            }
             Message::Notification(notification) => {
-                debug!(session.id = %session.id, method = notification.method, "got a notification");
-                return Ok(None);
+                let method = notification.method.as_str();
+                let cancelled = method == CANCELLED && cancel(session, &notification);
+                debug!(session.id = %session.id, method, cancelled, "got a notification");
+                Ok(None)
             }
             Message::Response(response) => {
                 let id = response.id.as_ref().map(RequestId::as_raw).unwrap_or_default();
                 let error = response.outcome.err();
                 info!(session.id = %session.id, request.id = id, ?error, "got a response to no request of ours");
-                return Ok(None);
+                Ok(None)
             }
-        };
-        let Some(_in_flight) = session.begin(&request.id) else {
+        }
+    }
+
+    /// Takes the id of a request for as long as its answer takes.
+    fn begin(session: &Arc<Session>, request: &Request) -> Result<InFlight, Outcome> {
+        session.begin(&request.id).ok_or_else(|| {
             let error = RpcError::invalid_request(format!(
                 "a request with id {} is in flight, use another id",
                 request.id.as_raw()
             ));
-            return Err(refused(RefusalCause::Invalid, Some(&request.id), &error));
-        };
+            refused(RefusalCause::Invalid, Some(&request.id), &error)
+        })
+    }
+
+    /// Carries a request out; `None` if the client cancelled it meanwhile: it gets no answer then (MCP 2025-11-25,
+    /// Cancellation, Behavior Requirements).
+    async fn answer(
+        &self,
+        session: &Arc<Session>,
+        request: &Request,
+        in_flight: InFlight,
+    ) -> Result<Option<Vec<u8>>, Outcome> {
         let call = Call {
             feed: &self.feed,
             catalog: self.watch.catalog(),
+            identity: self.watch.feed(),
             authority: &self.authority,
             principal: &session.principal,
             session: &session.id,
             max_subscriptions: self.max_subscriptions,
         };
-        match method::call(&call, &request).await {
+        let called = tokio::select! {
+            biased;
+            called = method::call(&call, request) => called,
+            () = in_flight.cancelled() => return Ok(None),
+        };
+        match called {
             Ok(done) => {
                 match done.effect {
                     Effect::None => {}
@@ -331,6 +428,9 @@ impl Dispatcher {
 
     /// Says why this instance is not ready; `None` if it is.
     pub(crate) fn not_ready(&self) -> Option<String> {
+        if self.sessions.is_draining() {
+            return Some("this instance is ending".into());
+        }
         let status = self.watch.status();
         if !status.live {
             return Some(format!("waiting for the feed service: {}", status.reason));
@@ -342,6 +442,13 @@ impl Dispatcher {
     pub(crate) fn knows_tables(&self) -> bool {
         self.watch.is_live()
     }
+}
+
+/// Cancels the request that a `notifications/cancelled` names; returns whether it was being answered here.
+fn cancel(session: &Session, notification: &Notification) -> bool {
+    let members = notification.params.members().ok();
+    let id = members.and_then(|members| RequestId::read(members.get("requestId")?));
+    id.is_some_and(|id| session.cancel(&id))
 }
 
 /// Reads a body; a large one away from the runtime's threads, since reading 4 MiB takes 70 ms.

@@ -11,6 +11,7 @@ mod dispatch;
 mod feed;
 mod http;
 mod method;
+mod peer;
 mod process;
 mod protocol;
 mod server;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -19,7 +19,8 @@ const CONNECTIONS_MAX: usize = 100_000;
 /// Descriptors that connections leave alone: listeners, the feed service, in the dev mode also its store.
 const DESCRIPTORS_KEPT: usize = 256;
 
-/// Runs `work` on a new runtime until it ends; SIGTERM and Ctrl-C ask it to end by the token that it gets.
+/// Runs `work` on a new runtime until it ends; SIGTERM and Ctrl-C ask it to end by the token that it gets, and a second one does
+/// not wait for it.
 pub(crate) fn run<F>(work: impl FnOnce(CancellationToken) -> F) -> Result<(), Failure>
 where
     F: Future<Output = Result<(), Failure>>,
@@ -31,14 +32,18 @@ where
         .map_err(Failure::Runtime)?;
     let ended = runtime.block_on(async {
         let shutdown = CancellationToken::new();
-        let signals = listen_for_signals().map_err(Failure::Runtime)?;
+        let mut signals = Signals::listen().map_err(Failure::Runtime)?;
         let work = work(shutdown.clone());
-        tokio::pin!(work, signals);
+        tokio::pin!(work);
+        tokio::select! {
+            ended = &mut work => return ended,
+            () = signals.received() => shutdown.cancel(),
+        }
         tokio::select! {
             ended = &mut work => ended,
-            () = &mut signals => {
-                shutdown.cancel();
-                work.await
+            () = signals.received() => {
+                warn!("a second signal, ending at once");
+                Ok(())
             }
         }
     });
@@ -46,16 +51,27 @@ where
     ended
 }
 
-/// Returns what ends with the first SIGTERM or SIGINT from now on.
-fn listen_for_signals() -> std::io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
+/// SIGTERM and SIGINT from now on.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the next one.
+    async fn received(&mut self) {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-    })
+    }
 }
 
 /// Returns how many connections the process has descriptors for, with some left for its own files and sockets.

@@ -10,13 +10,12 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use tracing::{debug, error, warn};
+use tracing::{debug, error, info, warn};
 
-use crate::config::{Listen, ServeOptions};
-use crate::dispatch::Dispatcher;
+use crate::config::{Drain, Listen, ServeOptions, SessionOptions};
+use crate::dispatch::{CacheHints, Dispatcher};
 use crate::feed::{FeedClient, Ring, Watch};
 use crate::session::{Background, Limits, Sessions};
 
@@ -95,46 +94,80 @@ pub(crate) async fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpL
 pub(crate) struct Server {
     application: TcpListener,
     admin: TcpListener,
+    peer: TcpListener,
+    instance: String,
     sessions: Arc<Sessions>,
     background: Background,
     watch: Arc<Watch>,
     dispatcher: Arc<Dispatcher>,
+    write_timeout: Duration,
+    drain: Drain,
+    /// Asks the process to end.
     shutdown: CancellationToken,
+    /// Ends the parts, after the drain.
+    stop: CancellationToken,
+}
+
+/// What a gateway is made with.
+pub(crate) struct ServerOptions {
+    /// The addresses that clients and operators use.
+    pub(crate) listen: Listen,
+    /// Where other gateways reach this one.
+    pub(crate) peer: SocketAddr,
+    /// The feed service, which need not be there yet.
+    pub(crate) feed: http::Uri,
+    /// What sessions and streams may do.
+    pub(crate) sessions: SessionOptions,
+    /// How the process ends.
+    pub(crate) drain: Drain,
 }
 
 /// Runs a gateway until `shutdown`.
 pub(crate) async fn serve(options: ServeOptions, shutdown: CancellationToken) -> Result<(), Failure> {
-    let server = Server::bind(options.listen, options.feed.clone(), shutdown).await?;
+    let feed = options.feed.clone();
+    let options = ServerOptions {
+        listen: options.listen,
+        peer: options.peer,
+        feed: options.feed,
+        sessions: options.sessions,
+        drain: options.drain,
+    };
+    let server = Server::bind(options, shutdown).await?;
     println!("{}", server.ready_line().map_err(Failure::Runtime)?);
     println!(
-        "open mode: no authentication is configured, whoever reaches these addresses may do everything; feed service {}",
-        options.feed
+        "open mode: no authentication is configured, whoever reaches these addresses may do everything; feed service {feed}"
     );
     std::io::stdout().flush().map_err(Failure::Output)?;
     server.run().await
 }
 
 impl Server {
-    /// Binds the listeners of a gateway on the feed service at `feed`, which need not be there yet.
-    pub(crate) async fn bind(
-        listen: Listen,
-        feed: http::Uri,
-        shutdown: CancellationToken,
-    ) -> Result<Server, Failure> {
-        let application = bind(listen.application, "application").await?;
-        let admin = bind(listen.admin, "admin").await?;
+    /// Binds the listeners of a gateway.
+    pub(crate) async fn bind(options: ServerOptions, shutdown: CancellationToken) -> Result<Server, Failure> {
+        let application = bind(options.listen.application, "application").await?;
+        let admin = bind(options.listen.admin, "admin").await?;
+        let peer = bind(options.peer, "peer").await?;
         let authority = application.local_addr().map_err(Failure::Runtime)?.to_string();
-        let feed = FeedClient::new(feed, instance_name());
+        let peer_address = peer.local_addr().map_err(Failure::Runtime)?;
+        let instance = instance_name();
+        let feed = FeedClient::new(options.feed, instance.clone()).reached_at(peer_address.to_string());
         let ring = Arc::new(Ring::new(RING_BYTES));
         let position = watch::Sender::new(0);
         let watch = Arc::new(Watch::new(feed.clone(), Arc::clone(&ring), position.subscribe()));
+        let limits = Limits {
+            idle_timeout: options.sessions.idle_timeout,
+            write_timeout: options.sessions.write_timeout,
+            pending_max: options.sessions.pending,
+            ..Limits::default()
+        };
+        let stop = CancellationToken::new();
         let (sessions, background) = Sessions::new(
             feed.clone(),
             Arc::clone(&watch),
             ring,
             position,
-            Limits::default(),
-            shutdown.clone(),
+            limits,
+            stop.clone(),
         );
         let dispatcher = Dispatcher::new(
             Arc::clone(&sessions),
@@ -142,16 +175,23 @@ impl Server {
             Arc::clone(&watch),
             authority,
             MAX_SUBSCRIPTIONS,
+            options.sessions.allow_client_delete,
+            CacheHints::default(),
         );
         let dispatcher = Arc::new(dispatcher);
         Ok(Server {
             application,
             admin,
+            peer,
+            instance,
             sessions,
             background,
             watch,
             dispatcher,
+            write_timeout: options.sessions.write_timeout,
+            drain: options.drain,
             shutdown,
+            stop,
         })
     }
 
@@ -175,7 +215,8 @@ impl Server {
         }
     }
 
-    /// Serves until the shutdown, then ends streams and connections; returns within a second after it.
+    /// Serves until the shutdown, then drains: streams end one after the other, calls that are under way are finished, and
+    /// then everything ends, at the drain's deadline in any case.
     ///
     /// # Errors
     /// [`Failure::Broken`] if a part ended by itself: without it the others would go on and deliver nothing.
@@ -187,13 +228,19 @@ impl Server {
                 "few connections can be served: raise the limit of open files (ulimit -n)"
             );
         }
-        let connections = TaskTracker::new();
+        let tasks = crate::http::Tasks::default();
         let mut parts = JoinSet::new();
         parts.spawn({
-            let (watch, shutdown) = (Arc::clone(&self.watch), self.shutdown.clone());
-            async move { watch.run(shutdown).await }
+            let (watch, stop) = (Arc::clone(&self.watch), self.stop.clone());
+            async move { watch.run(stop).await }
         });
-        parts.spawn(self.sessions.run(self.background));
+        parts.spawn(Arc::clone(&self.sessions).run(self.background));
+        parts.spawn(crate::peer::serve(
+            self.peer,
+            self.instance,
+            Arc::clone(&self.dispatcher),
+            self.stop.clone(),
+        ));
         let application = crate::http::application(
             Arc::clone(&self.dispatcher),
             self.application.local_addr().map_err(Failure::Runtime)?,
@@ -206,29 +253,67 @@ impl Server {
             (self.application, application, connections_max),
             (self.admin, admin, ADMIN_CONNECTIONS_MAX),
         ] {
-            let (connections, shutdown) = (connections.clone(), self.shutdown.clone());
+            let bounds = crate::http::Bounds {
+                connections_max,
+                write_timeout: self.write_timeout,
+            };
             parts.spawn(crate::http::serve(
                 listener,
                 router,
-                connections_max,
-                connections,
-                shutdown,
+                bounds,
+                tasks.clone(),
+                self.stop.clone(),
             ));
         }
+        let (sessions, requests) = (self.sessions, tasks.requests.clone());
+        let drained = async {
+            self.shutdown.cancelled().await;
+            let began = Instant::now();
+            info!(window = ?self.drain.window, "ending");
+            let finished = timeout(self.drain.deadline, async {
+                sessions.drain(self.drain.window).await;
+                requests.close();
+                requests.wait().await;
+            });
+            if finished.await.is_err() {
+                warn!(deadline = ?self.drain.deadline, requests = requests.len(), "ending what is still under way");
+            }
+            self.stop.cancel();
+            began
+        };
+        tokio::pin!(drained);
+        let mut deadline = None;
         let mut ended = Ok(());
-        while let Some(part) = parts.join_next().await {
-            if !self.shutdown.is_cancelled() {
-                error!(
-                    panicked = part.is_err(),
-                    "a part of the gateway ended, ending the rest"
-                );
-                ended = Err(Failure::Broken);
-                self.shutdown.cancel();
+        loop {
+            tokio::select! {
+                began = &mut drained, if deadline.is_none() => deadline = Some(began + self.drain.deadline),
+                part = parts.join_next() => match part {
+                    None => break,
+                    Some(_) if self.stop.is_cancelled() => {}
+                    Some(part) => {
+                        error!(
+                            panicked = part.is_err(),
+                            "a part of the gateway ended, ending the rest"
+                        );
+                        ended = Err(Failure::Broken);
+                        self.shutdown.cancel();
+                        self.stop.cancel();
+                    }
+                },
             }
         }
-        connections.close();
-        if timeout(END_MAX, connections.wait()).await.is_err() {
-            debug!(connections = connections.len(), "connections did not end in time");
+        tasks.connections.close();
+        let left = deadline.map_or(END_MAX, |deadline| {
+            deadline.saturating_duration_since(Instant::now())
+        });
+        if timeout(END_MAX.min(left), tasks.connections.wait())
+            .await
+            .is_err()
+        {
+            debug!(
+                connections = tasks.connections.len(),
+                "connections did not end in time"
+            );
         }
         ended
     }

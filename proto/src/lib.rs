@@ -1,6 +1,7 @@
-//! The gRPC contract between gateways and the feed service: messages, clients and servers.
+//! The gRPC contracts between gateways and the feed service, and between gateways: messages, clients and servers.
 //!
-//! The contract itself, with meaning, order, limits and errors, is in the comments of `feed/v1/*.proto`.
+//! The contracts themselves, with meaning, order, limits and errors, are in the comments of `feed/v1/*.proto` and
+//! `peer/v1/*.proto`.
 
 /// Package `feed.v1` and its server halves.
 pub mod feed {
@@ -26,6 +27,32 @@ pub mod feed {
         }
     }
 }
+
+/// Package `peer.v1` and its server half.
+pub mod peer {
+    /// Messages and client of package `peer.v1`.
+    #[allow(
+        missing_docs,
+        unused_qualifications,
+        reason = "generated from the commented .proto files"
+    )]
+    #[allow(
+        clippy::all,
+        clippy::allow_attributes_without_reason,
+        reason = "generated code"
+    )]
+    pub mod v1 {
+        tonic::include_proto!("peer.v1");
+
+        /// Server trait of package `peer.v1`.
+        pub mod server {
+            include!(concat!(env!("OUT_DIR"), "/servers/peer.v1.rs"));
+        }
+    }
+}
+
+/// The contract as an encoded `google.protobuf.FileDescriptorSet`, for reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/feed.v1.descriptors"));
 
 mod encoded;
 mod reason;

@@ -256,7 +256,7 @@ fn apply(records: &mut BTreeMap<Place, u64>, operations: &[RecordOperation], fir
         let holds = match operation
             .precondition
             .as_ref()
-            .and_then(|precondition| precondition.condition.clone())
+            .and_then(|precondition| precondition.condition)
         {
             None => true,
             Some(Condition::Exists(wanted)) => present.is_some() == wanted,

@@ -135,7 +135,7 @@ fn bounded_the_ring_takes_no_more_memory_than_it_may() {
     const NOISE_BYTES: u64 = 3 * 1024 * 1024;
     let resident = |ring_bytes: u64| {
         let directory = TempDir::new().expect("a temporary directory");
-        let mut feed = Feed::start_with(directory.path(), &[&format!("--ring-bytes={ring_bytes}")]);
+        let mut feed = Feed::start_with(directory.path(), &[("--ring-bytes", &ring_bytes.to_string())]);
         let truth = Truth::of(feed.address);
         // A watch, so that entries are shared as they are in use.
         let mut client = truth.client();

@@ -5,19 +5,34 @@
 //! - `flood`: a thousand sessions at full speed;
 //! - `requests`, `listeners`: B-1 and B-2, the rules of HTTP and JSON-RPC;
 //! - `sessions`: B-3; `stream`, `resume`: B-4; `subscribe`, `uris`: B-5;
+//! - `drain`, `slow`: the planned end of an instance (B-4.12), readers that do not read (B-4.9);
+//! - `http_sse`: B-7, the older transport;
+//! - `small_methods`: B-13;
 //! - `records`: B-8 as far as it goes, and the REST surface;
+//! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6;
+//! - `retention`: a log that was trimmed; `backup`: backups, and what holds after a restore;
 //! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
 
+mod backup;
 mod command_line;
 mod dev_mode;
+mod drain;
 mod flood;
+mod http_sse;
 mod listeners;
+mod modern_http2;
+mod modern_listen;
+mod modern_requests;
+mod modern_resume;
 mod outage;
 mod path;
 mod records;
 mod requests;
 mod resume;
+mod retention;
 mod sessions;
+mod slow;
+mod small_methods;
 mod stream;
 mod subscribe;
 mod uris;

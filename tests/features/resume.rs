@@ -304,3 +304,84 @@ fn b_4_6_changes_while_no_gateway_was_there_are_not_lost() {
     assert_eq!(stream.update(ITEM), event_id(written, RECORD_SLOT));
     stream.opening();
 }
+
+/// Misses more than are replayed singly, and expects the newest of each URI once, in rising order, and nothing told as a gap.
+fn check_folded(instance: Instance) {
+    const KEYS: u64 = 3;
+    let mut stack = Stack::start(2);
+    let client = stack.client();
+    let mut stream = client.listen_opened();
+    for key in 0..KEYS {
+        client.subscribe(&format!("{TABLE}/{key}"));
+    }
+    client.subscribe(TABLE);
+    stack.put("Item/0", "{}");
+    stream.update(TABLE);
+    let last = stream.update(&format!("{TABLE}/0"));
+    stream.close();
+    let truth = stack.truth();
+    for _ in 0..250 {
+        truth.commit((0..KEYS).map(|key| put("Item", &key.to_string(), "{}")).collect());
+    }
+    let mut expected: Vec<(String, u64)> = (0..KEYS)
+        .map(|key| {
+            let newest = truth.newest("Item", &key.to_string());
+            (format!("{TABLE}/{key}"), event_id(newest, RECORD_SLOT))
+        })
+        .collect();
+    let newest = truth.newest("Item", &(KEYS - 1).to_string());
+    expected.push((TABLE.to_owned(), event_id(newest, TABLE_SLOT)));
+    expected.sort_by_key(|(_, id)| *id);
+    let resuming = match instance {
+        Instance::Same => client,
+        Instance::Another => client.on(stack.gateways[1].application),
+        Instance::Restarted => {
+            stack.gateways[0].kill();
+            stack.gateways[0].restart();
+            stack.gateways[0].wait_until_ready();
+            client
+        }
+    };
+    let mut stream = resuming.resume(last);
+    for (uri, id) in expected {
+        assert_eq!(stream.update(&uri), id, "{instance:?}: {uri}");
+    }
+    stream.opening();
+    stack.put("Item/1", "{}");
+    stream.update(TABLE);
+    stream.update(&format!("{TABLE}/1"));
+}
+
+#[test]
+fn b_4_6_a_resume_after_very_many_changes_is_folded() {
+    for instance in [Instance::Same, Instance::Another, Instance::Restarted] {
+        check_folded(instance);
+    }
+}
+
+#[test]
+fn b_4_7_told_an_id_above_every_number_is_a_gap() {
+    let stack = Stack::start(1);
+    let client = stack.client();
+    let stream = client.listen_opened();
+    client.subscribe(ITEM);
+    stream.close();
+    for id in ["18446744073709551616", &"9".repeat(4_000)] {
+        open_with(&client, id.as_bytes()).gap(&[ITEM]);
+    }
+}
+
+#[test]
+fn b_4_3_the_id_of_a_post_stream_that_is_not_there_is_refused_and_the_stream_stays() {
+    let stack = Stack::start(2);
+    let client = stack.client();
+    let mut stream = client.listen_opened();
+    client.subscribe(ITEM);
+    for gateway in &stack.gateways {
+        let client = client.on(gateway.application);
+        let answer = client.send(&client.get(Some("p0123abc.1.2")));
+        assert_eq!((answer.status, answer.error_code()), (400, -32600), "{answer:?}");
+    }
+    stack.put("Item/7", "{}");
+    stream.update(ITEM);
+}

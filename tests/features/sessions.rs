@@ -319,3 +319,75 @@ fn b_3_9_any_request_of_a_session_may_arrive_anywhere() {
     assert_eq!(third.delete().status, 204);
     assert_eq!(stream.ends(), []);
 }
+
+#[test]
+fn b_3_6_clients_may_be_kept_from_deleting() {
+    let stack = Stack::start_with(1, &[], &[("--allow-client-delete", "false")]);
+    let client = stack.client();
+    let answer = client.delete();
+    assert_eq!(
+        (answer.status, answer.header("allow").as_deref()),
+        (405, Some("GET, POST")),
+        "{answer:?}"
+    );
+    assert_eq!(client.result("ping", json!({})), json!({}));
+}
+
+#[test]
+fn field_case_a19_b_3_7_a_session_that_only_listens_is_kept_and_an_idle_one_expires() {
+    let stack = Stack::start_with(
+        2,
+        &[("--expiry-grace", "1ms"), ("--expiry-interval", "100ms")],
+        &[("--idle-timeout", "1500ms")],
+    );
+    let listening = stack.client();
+    let mut stream = listening.listen_opened();
+    listening.subscribe(ITEM);
+    // Two sessions that do nothing, one made after the other was gone: more than twice the idle time-out.
+    for _ in 0..2 {
+        let idle = stack.client();
+        let truth = stack.truth();
+        // The record is asked for and not the session: a request would be activity.
+        eventually("the idle session is gone", || {
+            match truth.session(&idle.session) {
+                None => Ok(()),
+                Some(session) => Err(format!("{session:?}")),
+            }
+        });
+        for gateway in &stack.gateways {
+            let answer = idle.on(gateway.application).send(&idle.call("ping", &json!({})));
+            assert_eq!((answer.status, answer.error_code()), (404, -32001), "{answer:?}");
+        }
+    }
+    stack.put("Item/7", "{}");
+    stream.update(ITEM);
+    assert_eq!(listening.result("ping", json!({})), json!({}));
+}
+
+#[test]
+fn b_6_9_a_cancelled_request_of_the_legacy_era_gets_no_answer() {
+    let mut stack = Stack::start(1);
+    let client = stack.client();
+    // Held by the feed service, which is stopped.
+    stack.feed.service().pause();
+    let mut connection = client.connect();
+    let read = json!({"jsonrpc": "2.0", "id": "held", "method": "resources/read", "params": {"uri": ITEM}});
+    connection.write(&client.post(read.to_string()));
+    let again = client.post(r#"{"jsonrpc":"2.0","id":"held","method":"ping"}"#);
+    eventually("the request is under way", || match client.send(&again) {
+        answer if answer.status == 400 => Ok(()),
+        answer => Err(format!("{answer:?}")),
+    });
+    for id in ["\"other\"", "7", "null", "\"held\""] {
+        let cancelled = format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":"test"}}}}"#
+        );
+        let answer = client.send(&client.post(cancelled));
+        assert_eq!((answer.status, answer.body.len()), (202, 0), "{answer:?}");
+    }
+    let answer = connection.read("POST");
+    assert_eq!((answer.status, answer.body.len()), (202, 0), "{answer:?}");
+    // Its id is free again.
+    assert_eq!(client.send(&again).status, 200);
+    stack.feed.service().resume();
+}

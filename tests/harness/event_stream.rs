@@ -166,7 +166,7 @@ fn positive(value: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("not a positive integer: {value:?}"))
 }
 
-/// An open stream of events. Its ids must rise, its messages must be of the type `message`.
+/// An open stream of events. Its ids must rise, its messages must be of the type `message` (or tell the endpoint of HTTP+SSE).
 pub struct EventStream {
     pub head: Head,
     body: Body,
@@ -177,6 +177,8 @@ pub struct EventStream {
     pub comments: Vec<String>,
     // Shown when something else was expected.
     history: Vec<String>,
+    // The answer to a listen: events of data alone, without ids.
+    is_listen: bool,
 }
 
 /// What comes next on a stream.
@@ -206,6 +208,15 @@ impl EventStream {
             last_id,
             comments: Vec::new(),
             history: Vec::new(),
+            is_listen: false,
+        }
+    }
+
+    /// Takes over the answer to a `subscriptions/listen`.
+    pub fn of_listen(answer: (Head, Body)) -> EventStream {
+        EventStream {
+            is_listen: true,
+            ..EventStream::new(answer, None)
         }
     }
 
@@ -238,6 +249,11 @@ impl EventStream {
     }
 
     fn check(&mut self, frame: &Frame) {
+        if self.is_listen {
+            let is_data_alone = frame.id.is_none() && frame.event.is_none() && frame.retry.is_none();
+            assert!(is_data_alone && frame.data.is_some(), "more than data: {frame:?}");
+            return;
+        }
         if frame.id.is_some() {
             let id = frame.number();
             assert!(
@@ -254,7 +270,10 @@ impl EventStream {
                 frame.id.is_some() && frame.event.is_none(),
                 "an empty event: {frame:?}"
             ),
-            Some(_) => assert_eq!(frame.event.as_deref(), Some("message"), "{frame:?}"),
+            Some(_) => assert!(
+                matches!(frame.event.as_deref(), Some("message" | "endpoint")),
+                "{frame:?}"
+            ),
         }
     }
 

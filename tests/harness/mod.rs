@@ -5,6 +5,8 @@
 //! - `http`: a plain HTTP/1.1 client on a socket, strict about framing;
 //! - `event_stream`: reads server-sent events and refuses what a client library would trip over;
 //! - `mcp`: a session's client, made of `http` and JSON texts;
+//! - `http_sse`: the same for the older transport;
+//! - `modern`: a client of the era without sessions;
 //! - `truth`: reads the log over gRPC, to compare with what clients saw;
 //! - `random`: numbers from a seed that is printed and can be given;
 //! - `wire`: a proxy that cuts, stalls and delays connections.
@@ -13,7 +15,9 @@
 
 pub mod event_stream;
 pub mod http;
+pub mod http_sse;
 pub mod mcp;
+pub mod modern;
 pub mod process;
 pub mod random;
 pub mod stack;

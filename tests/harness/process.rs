@@ -165,6 +165,11 @@ impl Service {
         }
     }
 
+    /// Asks the process to end, and does not wait for it.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
     /// Stops the process where it is, as a paused machine does.
     pub fn pause(&self) {
         self.signal(Signal::STOP);

@@ -54,9 +54,20 @@ pub struct Stack {
 impl Stack {
     /// Starts them and waits until every gateway's watch is live.
     pub fn start(gateway_count: usize) -> Stack {
+        Stack::start_with(gateway_count, &[], &[])
+    }
+
+    /// As `start`, with more options (name and value) for the feed service and for each gateway.
+    pub fn start_with(
+        gateway_count: usize,
+        feed_options: &[(&str, &str)],
+        gateway_options: &[(&str, &str)],
+    ) -> Stack {
         let directory = TempDir::new().expect("a temporary directory");
-        let feed = Feed::start(directory.path());
-        let gateways: Vec<Gateway> = (0..gateway_count).map(|_| Gateway::start(feed.address)).collect();
+        let feed = Feed::start_with(directory.path(), feed_options);
+        let gateways: Vec<Gateway> = (0..gateway_count)
+            .map(|_| Gateway::start_with(feed.address, gateway_options))
+            .collect();
         gateways.iter().for_each(Gateway::wait_until_ready);
         Stack {
             gateways,
@@ -86,7 +97,7 @@ pub struct Feed {
     service: Service,
     data: PathBuf,
     schema: PathBuf,
-    more: Vec<String>,
+    options: Vec<(String, String)>,
 }
 
 impl Feed {
@@ -96,8 +107,8 @@ impl Feed {
     }
 
     /// Starts one with more options.
-    pub fn start_with(directory: &Path, more: &[&str]) -> Feed {
-        Feed::start_by(&[], directory, more)
+    pub fn start_with(directory: &Path, options: &[(&str, &str)]) -> Feed {
+        Feed::start_by(&[], directory, options)
     }
 
     /// Starts one by another program that becomes it (see `Service::spawn_under`); a restart does without.
@@ -105,17 +116,17 @@ impl Feed {
         Feed::start_by(wrapper, directory, &[])
     }
 
-    fn start_by(wrapper: &[&str], directory: &Path, more: &[&str]) -> Feed {
+    fn start_by(wrapper: &[&str], directory: &Path, options: &[(&str, &str)]) -> Feed {
         let (data, schema) = (directory.join("data"), directory.join("schema.graphql"));
         std::fs::write(&schema, SCHEMA).expect("a schema file");
-        let more: Vec<String> = more.iter().map(|option| (*option).to_owned()).collect();
-        let (service, address) = Feed::serve(wrapper, any_port(), &data, &schema, &more);
+        let options = owned(options);
+        let (service, address) = Feed::serve(wrapper, any_port(), &data, &schema, &options);
         Feed {
             address,
             service,
             data,
             schema,
-            more,
+            options,
         }
     }
 
@@ -125,6 +136,17 @@ impl Feed {
         Service::spawn(Program::Feedsvc, &Feed::arguments(any_port(), &data, &schema))
     }
 
+    /// Returns the data directory.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Starts it again where it was, but on another data directory.
+    pub fn restart_on(&mut self, data: &Path) {
+        self.data = data.to_owned();
+        self.restart();
+    }
+
     /// Ends it as a crash does.
     pub fn kill(&mut self) {
         self.service.kill();
@@ -132,7 +154,7 @@ impl Feed {
 
     /// Starts it again where it was.
     pub fn restart(&mut self) {
-        let (service, address) = Feed::serve(&[], self.address, &self.data, &self.schema, &self.more);
+        let (service, address) = Feed::serve(&[], self.address, &self.data, &self.schema, &self.options);
         assert_eq!(address, self.address);
         self.service = service;
     }
@@ -154,10 +176,10 @@ impl Feed {
         listen: SocketAddr,
         data: &Path,
         schema: &Path,
-        more: &[String],
+        options: &[(String, String)],
     ) -> (Service, SocketAddr) {
         let mut arguments = Feed::arguments(listen, data, schema);
-        arguments.extend_from_slice(more);
+        arguments.extend(flattened(options));
         let service = match wrapper {
             [] => Service::spawn(Program::Feedsvc, &arguments),
             wrapper => Service::spawn_under(wrapper, Program::Feedsvc, &arguments),
@@ -173,20 +195,32 @@ pub struct Gateway {
     pub admin: SocketAddr,
     pub service: Service,
     feed: SocketAddr,
+    options: Vec<(String, String)>,
 }
 
 impl Gateway {
     /// Starts one and waits until it listens; the feed service need not be there.
     pub fn start(feed: SocketAddr) -> Gateway {
-        Gateway::serve(feed, any_port(), any_port())
+        Gateway::start_with(feed, &[])
     }
 
-    fn serve(feed: SocketAddr, application: SocketAddr, admin: SocketAddr) -> Gateway {
-        let arguments = arguments(&[
+    /// As `start`, with more options.
+    pub fn start_with(feed: SocketAddr, options: &[(&str, &str)]) -> Gateway {
+        Gateway::serve(feed, any_port(), any_port(), owned(options))
+    }
+
+    fn serve(
+        feed: SocketAddr,
+        application: SocketAddr,
+        admin: SocketAddr,
+        options: Vec<(String, String)>,
+    ) -> Gateway {
+        let mut arguments = arguments(&[
             ("--feed", format!("http://{feed}")),
             ("--application", application.to_string()),
             ("--admin", admin.to_string()),
         ]);
+        arguments.extend(flattened(&options));
         let service = Service::spawn(Program::Gateway, &arguments);
         let line = service.wait_for_line("gateway ready ");
         let (application, admin) = (address_in(&line, "application"), address_in(&line, "admin"));
@@ -195,6 +229,7 @@ impl Gateway {
             admin,
             service,
             feed,
+            options,
         }
     }
 
@@ -205,7 +240,7 @@ impl Gateway {
 
     /// Starts it again where it was.
     pub fn restart(&mut self) {
-        *self = Gateway::serve(self.feed, self.application, self.admin);
+        *self = Gateway::serve(self.feed, self.application, self.admin, self.options.clone());
     }
 
     /// Waits until its watch is live.
@@ -251,6 +286,19 @@ pub fn address_in(line: &str, name: &str) -> SocketAddr {
 
 fn any_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn owned(options: &[(&str, &str)]) -> Vec<(String, String)> {
+    options
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+fn flattened(options: &[(String, String)]) -> impl Iterator<Item = String> {
+    options
+        .iter()
+        .flat_map(|(name, value)| [name.clone(), value.clone()])
 }
 
 fn arguments(options: &[(&str, String)]) -> Vec<String> {

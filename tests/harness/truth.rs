@@ -4,16 +4,17 @@ use std::net::SocketAddr;
 
 use proto::feed::v1::entry::Body;
 use proto::feed::v1::feed_client::FeedClient;
+use proto::feed::v1::maintenance_client::MaintenanceClient;
 use proto::feed::v1::record_operation::Action;
 use proto::feed::v1::sessions_client::SessionsClient;
 use proto::feed::v1::{
-    Change, CommitRequest, CommitResponse, Delete, Entry, GetSessionRequest, Put, ReadLogRequest,
-    RecordOperation, Session,
+    Change, CommitRequest, CommitResponse, CompactRequest, Delete, Entry, GetSessionRequest, Put,
+    ReadLogRequest, RecordOperation, Session, StatusRequest, StatusResponse, VerifyRequest,
 };
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 
-use super::{PATIENCE, RUNTIME};
+use super::{PATIENCE, RUNTIME, eventually};
 
 /// Kinds of frames, as they stand in the low 16 bits of an event id.
 pub const TABLE_SLOT: u64 = 0;
@@ -55,10 +56,15 @@ impl Truth {
 
     /// Returns the whole log, whose revisions must rise without holes.
     pub fn log(&self) -> Vec<Entry> {
+        self.log_after(0)
+    }
+
+    /// Returns the log after a revision; its revisions must rise without holes.
+    pub fn log_after(&self, start: u64) -> Vec<Entry> {
         RUNTIME.block_on(async {
             let (mut client, mut log) = (FeedClient::new(self.channel.clone()), Vec::<Entry>::new());
             loop {
-                let after_revision = log.last().map_or(0, |entry| entry.revision);
+                let after_revision = log.last().map_or(start, |entry| entry.revision);
                 let request = ReadLogRequest {
                     after_revision,
                     max_entries: 10_000,
@@ -70,7 +76,7 @@ impl Truth {
                     .expect("the log can be read")
                     .into_inner();
                 for entry in page.entries {
-                    assert_eq!(entry.revision, log.len() as u64 + 1, "a hole in the log");
+                    assert_eq!(entry.revision, start + log.len() as u64 + 1, "a hole in the log");
                     log.push(entry);
                 }
                 if page.progress >= page.head {
@@ -109,6 +115,42 @@ impl Truth {
             _ => false,
         });
         open.expect("the stream was opened").revision
+    }
+
+    /// Returns how the store stands.
+    pub fn status(&self) -> StatusResponse {
+        let mut client = MaintenanceClient::new(self.channel.clone());
+        let answer = RUNTIME.block_on(client.status(StatusRequest::default()));
+        answer.expect("the status can be asked").into_inner()
+    }
+
+    /// Drops the log up to its head, as soon as all of it is old enough; returns the oldest revision that is left.
+    pub fn compact(&self) -> u64 {
+        self.compact_until(self.status().head)
+    }
+
+    /// Drops the log up to a revision, as soon as all of it is old enough; returns the oldest revision that is left.
+    pub fn compact_until(&self, until_revision: u64) -> u64 {
+        eventually("the log is compacted", || {
+            let request = CompactRequest {
+                until_revision,
+                ..Default::default()
+            };
+            let mut client = MaintenanceClient::new(self.channel.clone());
+            let answer = RUNTIME.block_on(client.compact(request));
+            match answer.expect("the log can be compacted").into_inner().oldest {
+                oldest if oldest > until_revision => Ok(oldest),
+                oldest => Err(format!("the oldest is {oldest}")),
+            }
+        })
+    }
+
+    /// Checks the whole store; returns what does not fit, in words.
+    pub fn verify(&self) -> Vec<String> {
+        let mut client = MaintenanceClient::new(self.channel.clone());
+        let answer = RUNTIME.block_on(client.verify(VerifyRequest::default()));
+        let findings = answer.expect("the store can be checked").into_inner().findings;
+        findings.into_iter().map(|finding| finding.problem).collect()
     }
 
     /// Commits a batch.

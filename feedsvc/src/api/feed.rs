@@ -9,23 +9,24 @@ use proto::feed::v1::record_operation::Action as ActionMessage;
 use proto::feed::v1::server::feed_server::Feed as FeedService;
 use proto::feed::v1::{
     Attribute, CommitRequest, CommitResponse, CountRequest, CountResponse, GetCatalogRequest,
-    GetCatalogResponse, GetRequest, GetResponse, LatestForRequest, LatestForResponse, ReadLogRequest,
-    ReadLogResponse, Record, RecordOperation as OperationMessage, Table, WatchRequest,
+    GetCatalogResponse, GetManyRequest, GetManyResponse, GetRequest, GetResponse, LatestForRequest,
+    LatestForResponse, ReadLogRequest, ReadLogResponse, RecordOperation as OperationMessage, SearchRequest,
+    SearchResponse, Table, WatchRequest,
 };
 use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
-use super::request::{admit, check_key, find_targets, invalid};
+use super::request::{admit, check_key, invalid};
 use super::status::status;
 use super::watch::WatchStream;
+use super::{log, search};
 use crate::access::{Action, Object, decide};
-use crate::catalog::{CatalogTable, TableId, TableName, check_record};
+use crate::catalog::{CatalogTable, TableName, check_record, parse_object};
 use crate::commit::{Condition, RecordAction, RecordCommit, RecordOperation, RequestKey};
-use crate::entry::{checked_traceparent, decode_with_values};
+use crate::entry::checked_traceparent;
 use crate::feed::Feed;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
-use crate::store::{LogQuery, StoreError};
 
 /// The most operations of a commit (feed.proto).
 const OPERATIONS_MAX: usize = 100_000;
@@ -33,13 +34,6 @@ const OPERATIONS_MAX: usize = 100_000;
 pub(super) const COMMIT_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 /// The longest idempotency key (feed.proto).
 const IDEMPOTENCY_KEY_LIMIT_BYTES: usize = 200;
-/// The most targets of a call (feed.proto).
-const TARGETS_MAX: usize = 10_000;
-/// The most entries of a page of the log, and how many it has if the request does not say (feed.proto).
-const PAGE_ENTRIES_MAX: u32 = 10_000;
-const PAGE_ENTRIES_DEFAULT: u32 = 1_000;
-/// How large a page of the log becomes.
-const PAGE_LIMIT_BYTES: usize = 1024 * 1024;
 /// From here on the check of records leaves the runtime: about half a millisecond of work.
 const LONG_CHECK_BYTES: usize = 64 * 1024;
 
@@ -102,54 +96,6 @@ impl FeedApi {
         self.feed.pipeline.commit_records(commit).await
     }
 
-    async fn get(&self, request: GetRequest) -> Result<GetResponse, Refusal> {
-        let name = TableName::new(request.database, request.table);
-        admit(
-            &self.feed,
-            &request.feed,
-            request.principal,
-            Action::Read,
-            Object::Table(&name),
-        )?;
-        check_key(&request.key)?;
-        let table = self.readable_table(&name)?;
-        let key = request.key.clone();
-        let found = self
-            .feed
-            .reads
-            .run(move |reader| reader.find_record(table, &key))
-            .await?;
-        Ok(GetResponse {
-            record: found.value.map(|record| Record {
-                key: request.key,
-                revision: record.revision.0,
-                value: record.value,
-            }),
-            revision: found.revision.0,
-        })
-    }
-
-    async fn count(&self, request: CountRequest) -> Result<CountResponse, Refusal> {
-        let name = TableName::new(request.database, request.table);
-        admit(
-            &self.feed,
-            &request.feed,
-            request.principal,
-            Action::Read,
-            Object::Table(&name),
-        )?;
-        let table = self.readable_table(&name)?;
-        let count = self
-            .feed
-            .reads
-            .run(move |reader| reader.count_records(table))
-            .await?;
-        Ok(CountResponse {
-            count: count.value,
-            revision: count.revision.0,
-        })
-    }
-
     async fn get_catalog(&self, request: GetCatalogRequest) -> Result<GetCatalogResponse, Refusal> {
         admit(
             &self.feed,
@@ -177,94 +123,6 @@ impl FeedApi {
         )?;
         WatchStream::open(Arc::clone(&self.feed), request).await
     }
-
-    async fn read_log(&self, request: ReadLogRequest) -> Result<ReadLogResponse, Refusal> {
-        admit(
-            &self.feed,
-            &request.feed,
-            request.principal,
-            Action::Read,
-            Object::Feed,
-        )?;
-        if request.targets.len() > TARGETS_MAX {
-            return Err(invalid("targets", "there are more than 10000"));
-        }
-        if request.max_entries > PAGE_ENTRIES_MAX {
-            return Err(invalid("max_entries", "it is above 10000"));
-        }
-        let max_entries = if request.max_entries == 0 {
-            PAGE_ENTRIES_DEFAULT
-        } else {
-            request.max_entries
-        };
-        let targets = (!request.targets.is_empty()).then(|| {
-            find_targets(&self.feed.catalog(), request.targets)
-                .into_iter()
-                .flatten()
-                .collect()
-        });
-        let query = LogQuery {
-            after: Revision(request.after_revision),
-            until: until(request.until_revision),
-            entry_limit: usize::try_from(max_entries).unwrap_or(usize::MAX),
-            limit_bytes: PAGE_LIMIT_BYTES,
-            with_values: request.include_values,
-            targets,
-        };
-        let page = self.feed.reads.run(move |reader| reader.read_log(&query)).await?;
-        let bounds = page.bounds;
-        let entries = page.entries.into_iter().map(|entry| {
-            decode_with_values(&entry.encoded, entry.before, entry.after).map_err(|_| StoreError::Damaged {
-                problem: "an entry that does not parse",
-                revision: entry.revision,
-            })
-        });
-        Ok(ReadLogResponse {
-            entries: entries.collect::<Result<_, _>>()?,
-            progress: page.progress.0,
-            head: bounds.head.0,
-            oldest: bounds.oldest.0,
-        })
-    }
-
-    async fn latest_for(&self, request: LatestForRequest) -> Result<LatestForResponse, Refusal> {
-        admit(
-            &self.feed,
-            &request.feed,
-            request.principal,
-            Action::Read,
-            Object::Feed,
-        )?;
-        if request.targets.len() > TARGETS_MAX {
-            return Err(invalid("targets", "there are more than 10000"));
-        }
-        let targets = find_targets(&self.feed.catalog(), request.targets);
-        let (after, until) = (Revision(request.after_revision), until(request.until_revision));
-        let latest = self
-            .feed
-            .reads
-            .run(move |reader| reader.find_latest(&targets, after, until))
-            .await?;
-        Ok(LatestForResponse {
-            revisions: latest.value.into_iter().map(|revision| revision.0).collect(),
-            until_revision: latest.revision.0,
-        })
-    }
-
-    /// Returns the number of a table of the catalogue, or of one of the service's own.
-    fn readable_table(&self, name: &TableName) -> Result<TableId, Refusal> {
-        let own = (*name == TableName::system_table())
-            .then(|| self.feed.catalog().find_id(name))
-            .flatten();
-        match own {
-            Some(id) => Ok(id),
-            None => Ok(self.feed.get_table(name)?.id),
-        }
-    }
-}
-
-fn until(revision: u64) -> Option<Revision> {
-    (revision > 0).then_some(Revision(revision))
 }
 
 fn value_bytes(operation: &OperationMessage) -> usize {
@@ -316,7 +174,7 @@ fn check_operation(
     let action = match operation.action {
         Some(ActionMessage::Put(put)) => check_put(feed, table, &operation.key, put.value)?,
         Some(ActionMessage::Delete(_)) => RecordAction::Delete,
-        Some(ActionMessage::Patch(_)) => return Err(invalid("operations.patch", "it is not served yet")),
+        Some(ActionMessage::Patch(patch)) => check_patch(feed, &table, &patch.value)?,
         None => return Err(invalid("operations.action", "it is missing")),
     };
     Ok(RecordOperation {
@@ -343,6 +201,21 @@ fn check_put(
     Ok(RecordAction::Put { value, table, record })
 }
 
+/// A patch alone says only whether it is an object; the rest is checked on the record that it meets.
+fn check_patch(feed: &Feed, table: &CatalogTable, value: &[u8]) -> Result<RecordAction, Refusal> {
+    if value.len() > feed.limits.record_bytes {
+        return Err(Refusal::TooLarge {
+            what: "the patch",
+            limit: feed.limits.record_bytes,
+        });
+    }
+    Ok(RecordAction::Patch {
+        patch: parse_object(table, value)?,
+        size_bytes: value.len(),
+        record_limit_bytes: feed.limits.record_bytes,
+    })
+}
+
 fn table_message(table: &CatalogTable) -> Table {
     let definition = &table.definition;
     let attributes = definition.attributes.iter().map(|attribute| Attribute {
@@ -352,7 +225,7 @@ fn table_message(table: &CatalogTable) -> Table {
         primary_key: attribute.primary_key,
         created_time: attribute.created_time,
         updated_time: attribute.updated_time,
-        indexed: false,
+        indexed: attribute.indexed,
     });
     Table {
         database: definition.database.clone(),
@@ -375,28 +248,28 @@ impl FeedService for FeedApi {
     }
 
     async fn get(&self, request: Request<GetRequest>) -> Result<Response<GetResponse>, Status> {
-        FeedApi::get(self, request.into_inner())
+        search::get(&self.feed, request.into_inner())
             .await
             .map(Response::new)
             .map_err(status)
     }
 
-    async fn get_many(
-        &self,
-        _request: Request<proto::feed::v1::GetManyRequest>,
-    ) -> Result<Response<proto::feed::v1::GetManyResponse>, Status> {
-        Err(Status::unimplemented("not served yet"))
+    async fn get_many(&self, request: Request<GetManyRequest>) -> Result<Response<GetManyResponse>, Status> {
+        search::get_many(&self.feed, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
-    async fn search(
-        &self,
-        _request: Request<proto::feed::v1::SearchRequest>,
-    ) -> Result<Response<proto::feed::v1::SearchResponse>, Status> {
-        Err(Status::unimplemented("not served yet"))
+    async fn search(&self, request: Request<SearchRequest>) -> Result<Response<SearchResponse>, Status> {
+        search::search(&self.feed, request.into_inner())
+            .await
+            .map(Response::new)
+            .map_err(status)
     }
 
     async fn count(&self, request: Request<CountRequest>) -> Result<Response<CountResponse>, Status> {
-        FeedApi::count(self, request.into_inner())
+        search::count(&self.feed, request.into_inner())
             .await
             .map(Response::new)
             .map_err(status)
@@ -420,7 +293,7 @@ impl FeedService for FeedApi {
     }
 
     async fn read_log(&self, request: Request<ReadLogRequest>) -> Result<Response<ReadLogResponse>, Status> {
-        FeedApi::read_log(self, request.into_inner())
+        log::read_log(&self.feed, request.into_inner())
             .await
             .map(Response::new)
             .map_err(status)
@@ -430,7 +303,7 @@ impl FeedService for FeedApi {
         &self,
         request: Request<LatestForRequest>,
     ) -> Result<Response<LatestForResponse>, Status> {
-        FeedApi::latest_for(self, request.into_inner())
+        log::latest_for(&self.feed, request.into_inner())
             .await
             .map(Response::new)
             .map_err(status)

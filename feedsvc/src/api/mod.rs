@@ -1,12 +1,18 @@
 //! gRPC: the only place that knows tonic.
 //!
-//! `feed` and `sessions` translate calls, `watch` is the stream of a watch, `request` checks what requests have in common, `status`
+//! `feed`, `log`, `sessions`, `access` and `maintenance` translate calls, `search` those that read records, `watch` is the stream of a
+//! watch, `request` checks what requests have in common, `operator` is the client of an operator's commands, `status`
 //! is the one place where a refusal becomes a status.
 
 mod access;
 mod feed;
+mod log;
 mod maintenance;
+pub(crate) mod operator;
 mod request;
+mod search;
+#[cfg(test)]
+mod search_tests;
 mod sessions;
 mod status;
 #[cfg(test)]
@@ -27,9 +33,10 @@ use tokio_util::task::TaskTracker;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
+use tracing::error;
 
+use crate::commit::Writability;
 use crate::feed::Feed;
-use crate::writability::Writability;
 
 /// What tonic reads of a request. Above the limit of a commit, so that a commit that is somewhat too large is refused
 /// with its reason.
@@ -60,7 +67,7 @@ pub(crate) fn serve(
         loop {
             let status = match &*writability.borrow_and_update() {
                 Writability::Writable => ServingStatus::Serving,
-                Writability::Blocked { .. } => ServingStatus::NotServing,
+                Writability::Failing { .. } => ServingStatus::NotServing,
             };
             // The service itself ends when the committer has.
             for service in [
@@ -86,6 +93,13 @@ pub(crate) fn serve(
     let access_server = AccessServer::new(access::AccessApi::new(Arc::clone(&feed)))
         .max_decoding_message_size(REQUEST_LIMIT_BYTES);
     let maintenance_server = MaintenanceServer::new(maintenance::MaintenanceApi::new(feed));
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        // The build wrote both sets; without reflection the calls themselves are served all the same.
+        .inspect_err(|error| error!(error = %error, "reflection is not served"))
+        .ok();
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
@@ -99,5 +113,6 @@ pub(crate) fn serve(
         .add_service(sessions_server)
         .add_service(access_server)
         .add_service(maintenance_server)
+        .add_optional_service(reflection)
         .serve_with_incoming_shutdown(incoming, shutdown.cancelled_owned())
 }

@@ -20,6 +20,19 @@ pub(super) fn status(refusal: Refusal) -> Status {
     let message = shortened(refusal.to_string(), MESSAGE_LIMIT_BYTES);
     let (code, reason, metadata) = match refusal {
         Refusal::InvalidArgument { .. } => (Code::InvalidArgument, Reason::InvalidArgument, vec![]),
+        Refusal::InvalidQuery(_) => (Code::InvalidArgument, Reason::InvalidArgument, vec![]),
+        Refusal::InvalidCursor => (Code::InvalidArgument, Reason::InvalidCursor, vec![]),
+        Refusal::ScanLimit(refused) => (
+            Code::ResourceExhausted,
+            Reason::ScanLimit,
+            vec![
+                ("limit", refused.limit.to_string()),
+                (
+                    "attributes",
+                    [refused.missing, refused.building].concat().join(","),
+                ),
+            ],
+        ),
         Refusal::InvalidRecord(fault) => (
             Code::InvalidArgument,
             Reason::InvalidRecord,
@@ -62,6 +75,7 @@ pub(super) fn status(refusal: Refusal) -> Status {
             vec![("head", head.to_string())],
         ),
         Refusal::Denied(_) => (Code::PermissionDenied, Reason::PermissionDenied, vec![]),
+        Refusal::NotCopied { .. } => (Code::Unavailable, Reason::Unavailable, vec![]),
         Refusal::Unavailable => (Code::Unavailable, Reason::Unavailable, vec![]),
         Refusal::Internal(cause) => {
             error!(error = %cause, "a call failed");

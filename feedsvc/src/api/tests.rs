@@ -1,5 +1,8 @@
 //! Tests of the calls over real connections, in one process.
 
+mod log;
+mod maintenance;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -25,14 +28,14 @@ use crate::service::{ServeError, Service};
 use crate::testing::Bench;
 
 /// A service that is served on a free port.
-struct Served {
+pub(super) struct Served {
     address: SocketAddr,
     shutdown: CancellationToken,
     task: JoinHandle<Result<(), ServeError>>,
 }
 
 impl Served {
-    async fn start(service: Service) -> Served {
+    pub(super) async fn start(service: Service) -> Served {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
@@ -44,7 +47,11 @@ impl Served {
         }
     }
 
-    async fn feed(&self) -> FeedClient<Channel> {
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) async fn feed(&self) -> FeedClient<Channel> {
         FeedClient::connect(format!("http://{}", self.address))
             .await
             .unwrap()
@@ -57,13 +64,13 @@ impl Served {
             .unwrap()
     }
 
-    async fn stop(self) {
+    pub(super) async fn stop(self) {
         self.shutdown.cancel();
         self.task.await.unwrap().unwrap();
     }
 }
 
-fn put(key: &str, value: &str) -> RecordOperation {
+pub(super) fn put(key: &str, value: &str) -> RecordOperation {
     operation(
         key,
         Action::Put(Put {
@@ -72,7 +79,7 @@ fn put(key: &str, value: &str) -> RecordOperation {
     )
 }
 
-fn operation(key: &str, action: Action) -> RecordOperation {
+pub(super) fn operation(key: &str, action: Action) -> RecordOperation {
     RecordOperation {
         database: "data".to_owned(),
         table: "Product".to_owned(),
@@ -82,7 +89,7 @@ fn operation(key: &str, action: Action) -> RecordOperation {
     }
 }
 
-fn commit(operations: Vec<RecordOperation>) -> CommitRequest {
+pub(super) fn commit(operations: Vec<RecordOperation>) -> CommitRequest {
     CommitRequest {
         operations,
         ..CommitRequest::default()
@@ -90,7 +97,7 @@ fn commit(operations: Vec<RecordOperation>) -> CommitRequest {
 }
 
 /// Code, reason and one value of the metadata.
-fn check_refused(status: &Status, code: Code, reason: Reason, metadata: Option<(&str, &str)>) {
+pub(super) fn check_refused(status: &Status, code: Code, reason: Reason, metadata: Option<(&str, &str)>) {
     assert_eq!(status.code(), code, "{status}");
     let info = status.get_details_error_info().unwrap();
     assert_eq!(
@@ -191,7 +198,7 @@ async fn refusals_carry_their_reason() {
     check_refused(
         &refused(commit(vec![patch])).await,
         Code::InvalidArgument,
-        Reason::InvalidArgument,
+        Reason::InvalidRecord,
         None,
     );
     let strict = RecordOperation {

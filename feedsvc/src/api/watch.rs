@@ -2,35 +2,44 @@
 //!
 //! tonic asks for the next answer when HTTP/2 has room for it, so a reader that stops costs one answer of memory.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use prost::Message;
-use proto::feed::v1::{EncodedWatchResponse, WatchRequest};
+use proto::feed::v1::{EncodedWatchResponse, TableFilter, WatchRequest};
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 use tokio_stream::Stream;
 use tonic::Status;
+use tracing::warn;
 
+use super::log;
 use super::request::invalid;
 use super::status::status;
+use crate::bells::Bell;
+use crate::catalog::{Catalog, TableId, TableName};
 use crate::chain::ChainHash;
+use crate::commit::Writability;
 use crate::entry::decode_with_values;
 use crate::feed::Feed;
 use crate::lease::LeaseGuard;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::ring::RingRead;
-use crate::store::{LogEntry, LogQuery, StoreError};
-use crate::writability::Writability;
+use crate::store::{LogEntry, LogQuery, StoreError, Target};
 
 /// How much one answer carries, unless a single entry is larger. A reader that stops costs about two of them, and what the allocator
 /// keeps of making them; larger ones are not faster.
 const ANSWER_LIMIT_BYTES: usize = 128 * 1024;
 /// How many entries are read from the store at a time; an entry without values has about 100 bytes.
 const STORE_PAGE_ENTRIES: usize = 10_000;
+/// The most tables of a watch (feed.proto).
+const FILTER_TABLES_MAX: usize = 1_000;
 /// The longest name of an instance.
 const INSTANCE_LIMIT_BYTES: usize = 200;
 
@@ -75,14 +84,20 @@ impl WatchStream {
                 let hash = reader.hash_at(cursor)?;
                 Ok((cursor, hash.value, hash.revision))
             })
-            .await?;
+            .await
+            .inspect_err(|error| {
+                if let StoreError::BeyondHead { head } = error {
+                    warn_of_other_history(&request, *head);
+                }
+            })?;
         let is_checked = !request.from_head && !request.after_hash.is_empty();
         if is_checked && request.after_hash != hash.as_bytes().as_slice() {
+            warn_of_other_history(&request, head);
             return Err(Refusal::LostHistory { head });
         }
+        let filter = Filter::new(&feed, &request.tables)?;
         let lease = (!request.instance.is_empty()).then(|| feed.leases.hold(&request.instance));
         let mut watch = Watch {
-            hash,
             bell: feed.ring.bell(),
             writability: feed.writability.clone(),
             cursor,
@@ -91,7 +106,12 @@ impl WatchStream {
             } else {
                 Values::LeftOut
             },
+            filter,
+            sent: cursor,
+            sent_at: Instant::now(),
+            cursor_hash: hash,
             _lease: lease,
+            _count: OpenWatch::count(&feed),
             feed,
         };
         let first = watch.answer(Vec::new(), head);
@@ -135,6 +155,7 @@ enum Values {
 
 /// What a watch without anything to send was woken by.
 enum Woken {
+    /// There may be something to send.
     Rung,
     /// The store can be written, or no longer.
     Blocked,
@@ -146,13 +167,19 @@ struct Watch {
     feed: Arc<Feed>,
     /// Everything up to here was sent.
     cursor: Revision,
-    /// The log's hash there.
-    hash: ChainHash,
     values: Values,
+    /// `None`: everything.
+    filter: Option<Filter>,
+    /// Up to where the last answer went, and when it was made.
+    sent: Revision,
+    sent_at: Instant,
+    /// The log's hash at the cursor.
+    cursor_hash: ChainHash,
     bell: watch::Receiver<Revision>,
     /// Its changes are sent, so that a gateway's readiness tells the truth.
     writability: watch::Receiver<Writability>,
     _lease: Option<LeaseGuard>,
+    _count: OpenWatch,
 }
 
 impl Watch {
@@ -161,6 +188,13 @@ impl Watch {
         loop {
             if self.feed.shutdown.is_cancelled() {
                 return (self, Err(Refusal::Unavailable));
+            }
+            if self.filter.is_some() {
+                match self.next_of_tables().await {
+                    Ok(Some(answer)) => return (self, Ok(answer)),
+                    Ok(None) => continue,
+                    Err(refusal) => return (self, Err(refusal)),
+                }
             }
             // Seen before the ring is read: what comes later rings again.
             let head = *self.bell.borrow_and_update();
@@ -177,12 +211,13 @@ impl Watch {
                     head,
                 } => {
                     self.cursor = progress;
-                    self.hash = progress_hash;
+                    self.cursor_hash = progress_hash;
                     let answer = self.answer(entries, head);
                     return (self, Ok(answer));
                 }
                 RingRead::Behind => {
-                    let answer = self.read_store().await;
+                    let query = self.store_query();
+                    let answer = self.read_store(query).await;
                     return (self, answer);
                 }
                 RingRead::Current => {
@@ -205,19 +240,113 @@ impl Watch {
         }
     }
 
-    async fn read_store(&mut self) -> Answer {
-        let values = self.values;
-        let query = LogQuery {
-            after: self.cursor,
-            until: None,
+    /// Takes one step of a watch of some tables: an answer, or with `None` a step without one.
+    ///
+    /// Commits on other tables do not wake it; so that its cursor moves on all the same, it looks by itself now and then.
+    async fn next_of_tables(&mut self) -> Result<Option<EncodedWatchResponse>, Refusal> {
+        let Some(filter) = &mut self.filter else {
+            return Ok(None);
+        };
+        // The head first: the tables of all entries up to it are in the catalogue, which is published before.
+        let head = self.feed.ring.head();
+        filter.resolve(&self.feed);
+        let read = self
+            .feed
+            .ring
+            .read_wanted(self.cursor, head, ANSWER_LIMIT_BYTES, |table| filter.wants(table));
+        match read {
+            RingRead::Entries {
+                entries,
+                progress,
+                progress_hash,
+                head,
+            } if entries.is_empty() || self.values == Values::LeftOut => {
+                self.cursor = progress;
+                self.cursor_hash = progress_hash;
+                if !entries.is_empty() || self.is_bookmark_due() {
+                    self.note_sent();
+                    return Ok(Some(self.answer(entries, head)));
+                }
+                // Much of the ring may have to be passed over.
+                tokio::task::yield_now().await;
+                Ok(None)
+            }
+            RingRead::Entries { .. } | RingRead::Behind => {
+                let query = LogQuery {
+                    until: Some(head),
+                    targets: Some(filter.targets()),
+                    with_sessions: filter.with_sessions,
+                    ..self.store_query()
+                };
+                let answer = self.read_store(query).await?;
+                if answer.entries.is_empty() && !self.is_bookmark_due() {
+                    return Ok(None);
+                }
+                self.note_sent();
+                Ok(Some(answer))
+            }
+            RingRead::Current if self.is_bookmark_due() => {
+                self.note_sent();
+                Ok(Some(self.answer(Vec::new(), head)))
+            }
+            RingRead::Current => match self.wait_for_tables().await {
+                Woken::Rung => Ok(None),
+                Woken::Blocked => {
+                    self.note_sent();
+                    Ok(Some(self.answer(Vec::new(), head)))
+                }
+                Woken::Ended => Err(Refusal::Unavailable),
+            },
+        }
+    }
+
+    /// Waits until there may be something for a watch of some tables, or it is time to look by itself.
+    async fn wait_for_tables(&mut self) -> Woken {
+        let looks_at = self.sent_at + self.feed.limits.bookmark_interval;
+        let Some(filter) = &mut self.filter else {
+            return Woken::Rung;
+        };
+        tokio::select! {
+            () = filter.bell.rung() => {}
+            _ = filter.changes.changed() => {}
+            changed = self.writability.changed() => return changed.map_or(Woken::Ended, |()| Woken::Blocked),
+            () = sleep_until(looks_at) => {
+                // With nothing new there is nothing to say.
+                if self.sent == self.feed.ring.head() {
+                    self.sent_at = Instant::now();
+                }
+            }
+            () = self.feed.shutdown.cancelled() => return Woken::Ended,
+        }
+        Woken::Rung
+    }
+
+    /// Whether the cursor has moved on without an answer for long enough.
+    fn is_bookmark_due(&self) -> bool {
+        self.cursor > self.sent && self.sent_at.elapsed() >= self.feed.limits.bookmark_interval
+    }
+
+    fn note_sent(&mut self) {
+        self.sent = self.cursor;
+        self.sent_at = Instant::now();
+    }
+
+    /// Returns the query for the next page of everything.
+    fn store_query(&self) -> LogQuery {
+        LogQuery {
             entry_limit: STORE_PAGE_ENTRIES,
             limit_bytes: ANSWER_LIMIT_BYTES,
-            with_values: values == Values::Included,
-            targets: None,
-        };
+            scan_limit: log::SCAN_LIMIT,
+            with_values: self.values == Values::Included,
+            ..LogQuery::after(self.cursor)
+        }
+    }
+
+    async fn read_store(&mut self, query: LogQuery) -> Answer {
+        let values = self.values;
         let read = self.feed.reads.run(move |reader| {
             let page = reader.read_log(&query)?;
-            let hash = page.entries.last().map(|entry| entry.hash);
+            let hash = page.progress_hash;
             let entries = page.entries.into_iter().map(|entry| encode(entry, values));
             Ok((
                 entries.collect::<Result<Vec<_>, _>>()?,
@@ -228,7 +357,7 @@ impl Watch {
         });
         let (entries, progress, hash, bounds) = read.await?;
         self.cursor = progress;
-        self.hash = hash.unwrap_or(self.hash);
+        self.cursor_hash = hash;
         Ok(self.answer(entries, bounds.head))
     }
 
@@ -240,10 +369,111 @@ impl Watch {
             head: head.max(self.cursor).0,
             oldest: self.feed.oldest().0,
             store_id: self.feed.store_id.clone(),
-            progress_hash: Bytes::copy_from_slice(self.hash.as_bytes()),
+            progress_hash: Bytes::copy_from_slice(self.cursor_hash.as_bytes()),
             problem: self.writability.borrow_and_update().problem().to_owned(),
         }
     }
+}
+
+/// The tables that a watch is about.
+struct Filter {
+    names: Vec<TableName>,
+    with_sessions: bool,
+    /// The catalogue in which the names were looked up, and what was found.
+    catalog: Arc<Catalog>,
+    tables: HashSet<TableId>,
+    /// Tells of another catalogue.
+    changes: watch::Receiver<Arc<Catalog>>,
+    bell: Bell,
+}
+
+impl Filter {
+    fn new(feed: &Feed, tables: &[TableFilter]) -> Result<Option<Filter>, Refusal> {
+        if tables.is_empty() {
+            return Ok(None);
+        }
+        if tables.len() > FILTER_TABLES_MAX {
+            return Err(invalid("tables", "there are more than 1000"));
+        }
+        let is_sessions = |table: &&TableFilter| table.database.is_empty() && table.table.is_empty();
+        let names = tables.iter().filter(|table| !is_sessions(table));
+        let mut filter = Filter {
+            names: names
+                .map(|table| TableName::new(&table.database, &table.table))
+                .collect(),
+            with_sessions: tables.iter().any(|table| is_sessions(&table)),
+            catalog: feed.catalog(),
+            tables: HashSet::new(),
+            changes: feed.catalog.clone(),
+            bell: feed.ring.bells().listen(Vec::new()),
+        };
+        filter.look_up(feed);
+        Ok(Some(filter))
+    }
+
+    /// Looks the names up again if the catalogue is another one: a table may have been made since.
+    fn resolve(&mut self, feed: &Feed) {
+        let catalog = Arc::clone(&self.changes.borrow_and_update());
+        if !Arc::ptr_eq(&catalog, &self.catalog) {
+            self.catalog = catalog;
+            self.look_up(feed);
+        }
+    }
+
+    fn look_up(&mut self, feed: &Feed) {
+        let tables: HashSet<TableId> = self
+            .names
+            .iter()
+            .filter_map(|name| self.catalog.find_id(name))
+            .collect();
+        let sessions = self.with_sessions.then_some(None);
+        let subjects = tables.iter().copied().map(Some).chain(sessions).collect();
+        self.bell = feed.ring.bells().listen(subjects);
+        self.tables = tables;
+    }
+
+    fn wants(&self, table: Option<TableId>) -> bool {
+        match table {
+            Some(table) => self.tables.contains(&table),
+            None => self.with_sessions,
+        }
+    }
+
+    fn targets(&self) -> Vec<Target> {
+        let tables = self.tables.iter();
+        tables
+            .map(|table| Target {
+                table: *table,
+                key: None,
+            })
+            .collect()
+    }
+}
+
+/// One open watch among those that are counted.
+struct OpenWatch(Arc<Feed>);
+
+impl OpenWatch {
+    fn count(feed: &Arc<Feed>) -> OpenWatch {
+        feed.watch_count.fetch_add(1, Ordering::Relaxed);
+        OpenWatch(Arc::clone(feed))
+    }
+}
+
+impl Drop for OpenWatch {
+    fn drop(&mut self) {
+        self.0.watch_count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Tells the operator what only a reader can know: it has seen commits that this store does not have.
+fn warn_of_other_history(request: &WatchRequest, head: Revision) {
+    warn!(
+        revision = request.after_revision,
+        head = head.0,
+        instance = %request.instance,
+        "a reader comes from another history; if the data directory was replaced by an older copy, restore it with `feedsvc restore` instead"
+    );
 }
 
 /// Returns the entry as it is sent.

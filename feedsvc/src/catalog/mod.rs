@@ -10,10 +10,13 @@ mod record;
 mod scalar;
 mod sdl;
 mod source;
+#[cfg(test)]
+pub(crate) mod testing;
 
-pub(crate) use model::{Catalog, CatalogTable, TableDefinition, TableId, TableName};
+pub(crate) use model::{AttributeType, Catalog, CatalogTable, Shape, TableDefinition, TableId, TableName};
 pub use problem::SchemaError;
-pub(crate) use record::{RecordFault, ValidRecord, check_record};
+pub(crate) use record::{RecordFault, ValidRecord, check_object, check_record, merge_patch, parse_object};
+pub(crate) use scalar::Scalar;
 pub use source::{SchemaReadError, SchemaSource};
 
 /// The database of the service's own tables; only the service itself writes it.

@@ -115,6 +115,9 @@ pub(crate) struct Attribute {
     /// Filled in by the service at every write.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) updated_time: bool,
+    /// Searches by it are served from an index.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) indexed: bool,
 }
 
 impl Attribute {

@@ -38,6 +38,19 @@ pub(crate) struct ValidRecord {
 }
 
 impl ValidRecord {
+    /// Returns how much of the record came from its writer, in bytes: without primary key and the service's own attributes.
+    pub(crate) fn written_bytes(&self, table: &CatalogTable) -> usize {
+        let is_filled_in = |name: &String| {
+            let attribute = table.definition.find_attribute(name);
+            attribute.is_some_and(|attribute| attribute.primary_key || attribute.is_stamped())
+        };
+        let Ok(Json::Object(mut written)) = Json::parse(&self.text) else {
+            return self.text.len();
+        };
+        written.retain(|name, _| !is_filled_in(name));
+        object_to_text(&written).len()
+    }
+
     /// Returns the record as it is stored, with the service's own attributes filled in at its end.
     ///
     /// `before` is the record that is replaced; it keeps its creation time. `now` is asked only where a time is filled in.
@@ -88,22 +101,60 @@ pub(crate) fn check_record(
     key: &str,
     value: &[u8],
 ) -> Result<ValidRecord, RecordFault> {
+    check_object(table, key, parse_object(table, value)?)
+}
+
+/// Parses what is to be a record, or a patch of one.
+pub(crate) fn parse_object(table: &CatalogTable, value: &[u8]) -> Result<JsonObject, RecordFault> {
+    let fault = |found: String| RecordFault {
+        table: table.name.clone(),
+        attribute: String::new(),
+        found,
+        allowed: "a JSON object".to_owned(),
+    };
+    match Json::parse(value) {
+        Ok(Json::Object(object)) => Ok(object),
+        Ok(other) => Err(fault(other.describe())),
+        Err(problem) => Err(fault(format!("not valid JSON: {problem}"))),
+    }
+}
+
+/// Applies a JSON Merge Patch (RFC 7396): what it does not name stays as it was written, in its place.
+pub(crate) fn merge_patch(record: &mut JsonObject, patch: &JsonObject) {
+    for (name, value) in patch {
+        match value {
+            Json::Null => {
+                record.shift_remove(name);
+            }
+            Json::Object(inner_patch) => {
+                let inner = record.entry(name.clone()).or_insert(Json::Null);
+                let mut merged = match std::mem::replace(inner, Json::Null) {
+                    Json::Object(object) => object,
+                    Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {
+                        JsonObject::new()
+                    }
+                };
+                merge_patch(&mut merged, inner_patch);
+                *inner = Json::Object(merged);
+            }
+            Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {
+                record.insert(name.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// Checks a parsed record, as [`check_record`] does.
+pub(crate) fn check_object(
+    table: &CatalogTable,
+    key: &str,
+    object: JsonObject,
+) -> Result<ValidRecord, RecordFault> {
     let fault = |attribute: &str, found: String, allowed: String| RecordFault {
         table: table.name.clone(),
         attribute: attribute.to_owned(),
         found,
         allowed,
-    };
-    let object = match Json::parse(value) {
-        Ok(Json::Object(object)) => object,
-        Ok(other) => return Err(fault("", other.describe(), "a JSON object".to_owned())),
-        Err(problem) => {
-            return Err(fault(
-                "",
-                format!("not valid JSON: {problem}"),
-                "a JSON object".to_owned(),
-            ));
-        }
     };
     let Some((primary_key, key_scalar)) = table.definition.find_primary_key() else {
         return Err(fault(
@@ -207,9 +258,9 @@ fn check_value(attribute_type: &AttributeType, place: &str, value: &Json) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::check_record;
-    use crate::catalog::model::{Catalog, CatalogTable, TableId, TableName};
-    use crate::catalog::sdl::parse_documents;
+    use super::{check_record, merge_patch};
+    use crate::catalog::json::{Json, object_to_text};
+    use crate::catalog::model::CatalogTable;
     use std::sync::Arc;
 
     const SDL: &str = r#"
@@ -226,11 +277,7 @@ mod tests {
     "#;
 
     fn table(name: &str) -> Arc<CatalogTable> {
-        let mut catalog = Catalog::default();
-        for definition in parse_documents(&[("test.graphql".to_owned(), SDL.to_owned())]).unwrap() {
-            catalog.insert(TableId(2), definition);
-        }
-        catalog.find(&TableName::new("data", name)).unwrap().clone()
+        crate::catalog::testing::table(SDL, name)
     }
 
     fn text(record: &[u8]) -> String {
@@ -350,6 +397,49 @@ mod tests {
             ),
         ] {
             check(table_name, key, value, expected);
+        }
+    }
+
+    fn check_merge(record: &str, patch: &str, expected: &str) {
+        let parse = |text: &str| match Json::parse(text.as_bytes()).unwrap() {
+            Json::Object(object) => object,
+            other => panic!("{other:?}"),
+        };
+        let mut merged = parse(record);
+        merge_patch(&mut merged, &parse(patch));
+        assert_eq!(object_to_text(&merged), expected, "{record} {patch}");
+    }
+
+    /// The examples of RFC 7396, appendix A, in which both are objects, and what is this service's own.
+    #[test]
+    fn a_patch_merges_as_its_standard_says() {
+        for (record, patch, expected) in [
+            (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+            (r#"{"a":"b"}"#, r#"{"b":"c"}"#, r#"{"a":"b","b":"c"}"#),
+            (r#"{"a":"b"}"#, r#"{"a":null}"#, "{}"),
+            (r#"{"a":"b","b":"c"}"#, r#"{"a":null}"#, r#"{"b":"c"}"#),
+            (r#"{"a":["b"]}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+            (r#"{"a":"c"}"#, r#"{"a":["b"]}"#, r#"{"a":["b"]}"#),
+            (
+                r#"{"a":{"b":"c"}}"#,
+                r#"{"a":{"b":"d","c":null}}"#,
+                r#"{"a":{"b":"d"}}"#,
+            ),
+            (r#"{"a":[{"b":"c"}]}"#, r#"{"a":[1]}"#, r#"{"a":[1]}"#),
+            (r#"{"e":null}"#, r#"{"a":1}"#, r#"{"e":null,"a":1}"#),
+            ("{}", r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
+            (
+                r#"{"a":1.0,"b":{"c":1e2,"d":[0.10]},"e":18446744073709551616}"#,
+                r#"{"b":{"x":1.50}}"#,
+                r#"{"a":1.0,"b":{"c":1e2,"d":[0.10],"x":1.50},"e":18446744073709551616}"#,
+            ),
+            (
+                r#"{"a":1,"b":2,"c":3}"#,
+                r#"{"a":null,"b":4}"#,
+                r#"{"b":4,"c":3}"#,
+            ),
+        ] {
+            check_merge(record, patch, expected);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! "What is for sale."
 //! type Product @table(database: "data", open: false) @export(name: "Product") {
 //!   id: ID @primaryKey
-//!   name: String!
+//!   name: String! @indexed
 //!   made: Date @createdTime
 //!   changed: Date @updatedTime
 //! }
@@ -40,6 +40,8 @@ const RESERVED_PATHS: &[&str] = &[
     ".well-known",
     "operations",
 ];
+/// The most indexes of a table: every write of a record writes to all of them.
+const INDEXES_MAX: usize = 32;
 /// The longest path of a table, in bytes.
 const PATH_LIMIT_BYTES: usize = 200;
 
@@ -210,6 +212,12 @@ impl Reader {
             has_primary_key |= is_primary_key;
             attributes.extend(attribute);
         }
+        let indexed_count = attributes.iter().filter(|attribute| attribute.indexed).count();
+        if indexed_count > INDEXES_MAX {
+            let message =
+                format!("a table has at most {INDEXES_MAX} @indexed attributes, this one {indexed_count}");
+            self.report(source, object.name.location(), message);
+        }
         if !has_primary_key {
             let message = format!("type `{}` has no attribute with @primaryKey", object.name);
             self.report(source, object.name.location(), message);
@@ -226,13 +234,15 @@ impl Reader {
             );
         }
         let (mut primary_key, mut created_time, mut updated_time) = (false, false, false);
+        let mut indexed = false;
         for directive in self.distinct(source, &field.directives) {
             let flag = match directive.name.as_str() {
                 "primaryKey" => &mut primary_key,
                 "createdTime" => &mut created_time,
                 "updatedTime" => &mut updated_time,
+                "indexed" => &mut indexed,
                 _ => {
-                    let known = "@primaryKey, @createdTime, @updatedTime";
+                    let known = "@primaryKey, @createdTime, @updatedTime, @indexed";
                     self.unknown_directive(source, directive, "an attribute", known);
                     continue;
                 }
@@ -264,6 +274,13 @@ impl Reader {
             let message = format!("a time that the service fills in cannot be {attribute_type}; use Date");
             self.report(source, span, message);
         }
+        if indexed && scalar.is_none() {
+            let message = format!(
+                "a list cannot be indexed, and `{}` is {attribute_type}",
+                field.name
+            );
+            self.report(source, span, message);
+        }
         if usize::from(primary_key) + usize::from(created_time) + usize::from(updated_time) > 1 {
             let message = "only one of @primaryKey, @createdTime and @updatedTime can stand here".to_owned();
             self.report(source, span, message);
@@ -275,6 +292,7 @@ impl Reader {
             primary_key,
             created_time,
             updated_time,
+            indexed,
         })
     }
 
@@ -428,7 +446,14 @@ impl Reader {
 }
 
 /// The directives that a schema may declare, for editors.
-const KNOWN_DIRECTIVES: &[&str] = &["table", "export", "primaryKey", "createdTime", "updatedTime"];
+const KNOWN_DIRECTIVES: &[&str] = &[
+    "table",
+    "export",
+    "primaryKey",
+    "createdTime",
+    "updatedTime",
+    "indexed",
+];
 
 /// Reads a type, or returns the name in it that is none.
 fn read_type(parsed: &Type) -> Result<AttributeType, String> {
@@ -465,7 +490,7 @@ mod tests {
             "What is for sale."
             type Product @table(database: "shop", open: true) @export {
                 "Its number."
-                id: Long! @primaryKey
+                id: Long! @primaryKey @indexed
                 tags: [String!]!
             }
             type Hidden @table { id: ID @primaryKey }
@@ -477,7 +502,7 @@ mod tests {
             concat!(
                 r#"[{"database":"data","name":"Hidden","attributes":[{"name":"id","type":"ID","primaryKey":true}]},"#,
                 r#"{"database":"shop","name":"Product","path":"Product","description":"What is for sale.","open":true,"#,
-                r#""attributes":[{"name":"id","type":"Long!","description":"Its number.","primaryKey":true},"#,
+                r#""attributes":[{"name":"id","type":"Long!","description":"Its number.","primaryKey":true,"indexed":true},"#,
                 r#"{"name":"tags","type":"[String!]!"}]}]"#
             )
         );
@@ -492,7 +517,7 @@ mod tests {
         let sdl = "\
 type A @table(size: 1) @export(name: \"mcp\") { id: ID }
 type B @table @export(name: \"x\") { id: Foo @primaryKey }
-type C @table @export(name: \"x\") { id: Float @primaryKey @indexed }
+type C @table @export(name: \"x\") { id: Float @primaryKey @index  l: [ID] @indexed }
 type D { id: ID @primaryKey }
 enum E { X }
 type F @table(database: \"system\") { id: ID @primaryKey id: ID }
@@ -500,14 +525,15 @@ type F @table(database: \"system\") { id: ID @primaryKey id: ID }
         assert_eq!(
             errors(sdl),
             "\
-cannot use the schema: 11 errors found; correct the places below
+cannot use the schema: 12 errors found; correct the places below
   a.graphql:1:6: type `A` has no attribute with @primaryKey
   a.graphql:1:15: @table has no argument `size`; known: database, open
   a.graphql:1:38: path `mcp` is reserved; choose another with @export(name: …)
   a.graphql:2:40: unknown type `Foo`; known are ID, String, Int, Long, BigInt, Float, Boolean, Date, Bytes, Any
   a.graphql:3:29: path `x` is exported twice, first at a.graphql:2:29
   a.graphql:3:36: a primary key cannot be Float; use ID, String, Int, Long or BigInt
-  a.graphql:3:58: unknown directive @indexed on an attribute; known are @primaryKey, @createdTime, @updatedTime
+  a.graphql:3:58: unknown directive @index on an attribute; known are @primaryKey, @createdTime, @updatedTime, @indexed
+  a.graphql:3:66: a list cannot be indexed, and `l` is [ID]
   a.graphql:4:6: type `D` has no @table
   a.graphql:5:1: only types with @table can stand in a schema
   a.graphql:6:25: database `system` is the service's own

@@ -1,27 +1,29 @@
 //! The thread that commits.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{mpsc, watch};
-use tracing::{error, info, trace};
+use tracing::trace;
 
 use super::draft::{Draft, NotApplied, Written};
 use super::pipeline::ProposalQueue;
 use super::proposal::{Proposal, Reply};
-use super::{records, sessions, tables};
+use super::writability::{Outage, Writability};
+use super::{records, sessions, tables, trim};
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::lease::Leases;
 use crate::refusal::Refusal;
 use crate::ring::Ring;
-use crate::store::{FeedHead, StoreError, Writer};
-use crate::writability::Writability;
+use crate::store::{FeedHead, IndexWork, StoreError, Writer};
 
 /// How many proposals share a transaction at most.
 const GROUP_PROPOSALS_MAX: usize = 256;
 /// How much a transaction writes at most before it takes no further proposal, so that none waits long for its fsync.
 const GROUP_LIMIT_BYTES: usize = 4 * 1024 * 1024;
+/// How many entries one step adds to an index or removes from it: some milliseconds, for which commits wait.
+const INDEX_STEP_ENTRIES: usize = 500;
 
 /// What the committer works with and makes visible to others.
 pub(crate) struct CommitterParts {
@@ -32,8 +34,9 @@ pub(crate) struct CommitterParts {
     pub(crate) catalog: watch::Sender<Arc<Catalog>>,
     /// To [`give_answers`].
     pub(crate) answers: mpsc::Sender<GroupAnswers>,
-    /// Whether the last transaction that had something to write could be committed.
     pub(crate) writability: watch::Sender<Writability>,
+    /// The oldest revision that the log has.
+    pub(crate) oldest: Arc<AtomicU64>,
 }
 
 /// The committer itself; it lives on a thread of its own.
@@ -43,16 +46,6 @@ pub(crate) struct Committer {
     head: Option<FeedHead>,
     outage: Outage,
 }
-
-/// What is kept of transactions that were lost, so that a full disk does not fill the log as well.
-#[derive(Debug, Default)]
-struct Outage {
-    lost_count: u64,
-    told: Option<Duration>,
-}
-
-/// How often a store that still cannot be written is told of.
-const OUTAGE_TOLD_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Answers one proposal, when it is known what became of the transaction.
 type Answer = Box<dyn FnOnce(Durability) + Send>;
@@ -122,16 +115,16 @@ impl Committer {
     fn commit(&mut self, group: Vec<Proposal>) {
         trace!(proposals = group.len(), "committing a group");
         let mut answers: Vec<Answer> = Vec::with_capacity(group.len());
-        let outcome = self.try_commit(group, &mut answers);
-        let durability = match outcome {
+        let durability = match self.try_commit(group, &mut answers) {
             Ok(Written::Something) => {
-                self.note_success();
+                self.outage.note_success(&self.parts.writability);
                 Durability::Durable
             }
             // It shows nothing about the disk.
             Ok(Written::Nothing) => Durability::Durable,
             Err(error) => {
-                self.note_loss(&error);
+                self.outage
+                    .note_loss(&self.parts.writability, &error, self.parts.clock.monotonic());
                 // What the store has now is not known, and so is not what to go on from.
                 self.head = None;
                 Durability::Lost
@@ -153,47 +146,6 @@ impl Committer {
         };
         for answer in here.answers {
             answer(durability);
-        }
-    }
-
-    fn note_success(&mut self) {
-        let has_changed = self.parts.writability.send_if_modified(|state| {
-            let was_blocked = *state != Writability::Writable;
-            *state = Writability::Writable;
-            was_blocked
-        });
-        if has_changed {
-            info!(
-                lost_transactions = self.outage.lost_count,
-                "the store can be written again"
-            );
-            self.outage.lost_count = 0;
-        }
-    }
-
-    fn note_loss(&mut self, error: &StoreError) {
-        let blocked = Writability::Blocked {
-            problem: error.to_string().into(),
-        };
-        self.parts.writability.send_if_modified(|state| {
-            let is_new = *state != blocked;
-            *state = blocked;
-            is_new
-        });
-        self.outage.lost_count += 1;
-        let now = self.parts.clock.monotonic();
-        let is_due = self
-            .outage
-            .told
-            .is_none_or(|told| now >= told + OUTAGE_TOLD_INTERVAL);
-        // A store on the brink changes its state with every commit; so the interval holds across states too.
-        if is_due {
-            self.outage.told = Some(now);
-            error!(
-                error = %error,
-                lost_transactions = self.outage.lost_count,
-                "a transaction was lost; the store is tried every second until it can be written"
-            );
         }
     }
 
@@ -236,6 +188,9 @@ impl Committer {
             // Before the ring: who reads the head and then the catalogue finds no older one.
             self.parts.catalog.send_replace(committed.catalog);
         }
+        if let Some(oldest) = committed.oldest {
+            self.parts.oldest.fetch_max(oldest.0, Ordering::Relaxed);
+        }
         if !committed.entries.is_empty() {
             self.parts.ring.publish(committed.entries);
         }
@@ -248,6 +203,8 @@ impl Committer {
         if head.revision != self.parts.ring.head() {
             self.parts.ring.reset(head.revision);
         }
+        let oldest = self.parts.writer.oldest()?;
+        self.parts.oldest.fetch_max(oldest.0, Ordering::Relaxed);
         Ok(head)
     }
 }
@@ -284,17 +241,19 @@ fn run(
         }
         Proposal::Touch(ids, reply) => answer_with(reply, touch(draft, &ids, now_ms)),
         Proposal::Tables(definitions, reply) => answer_with(reply, tables::run(draft, &definitions, now_ms)),
-        Proposal::Probe(reply) => answer_with(reply, probe(draft, now_ms)),
+        Proposal::Indexes(reply) => answer_with(reply, work_on_indexes(draft)),
+        Proposal::Trim(step, reply) => answer_with(reply, trim::run(draft, &step)),
+        Proposal::Probe(reply) => answer_with(reply, trim::probe(draft).map_err(NotApplied::Lost)),
         Proposal::Stop => Ok(Box::new(|_| {})),
     }
 }
 
-/// Writes as much as a usual transaction, and nothing that anybody sees.
-fn probe(draft: &mut Draft<'_>, now_ms: i64) -> Result<(), NotApplied> {
-    draft.transaction.probe()?;
-    draft.commit_time_ms(now_ms);
-    draft.mark_dirty();
-    Ok(())
+fn work_on_indexes(draft: &mut Draft<'_>) -> Result<IndexWork, NotApplied> {
+    let work = draft.transaction.work_on_indexes(INDEX_STEP_ENTRIES)?;
+    if work == IndexWork::Left {
+        draft.mark_dirty();
+    }
+    Ok(work)
 }
 
 fn touch(draft: &mut Draft<'_>, ids: &[String], now_ms: i64) -> Result<(), NotApplied> {
@@ -342,6 +301,8 @@ fn lost(proposal: Proposal) -> Answer {
         Proposal::Session(_, reply) => unavailable(reply),
         Proposal::Touch(_, reply) => unavailable(reply),
         Proposal::Tables(_, reply) => unavailable(reply),
+        Proposal::Indexes(reply) => unavailable(reply),
+        Proposal::Trim(_, reply) => unavailable(reply),
         Proposal::Probe(reply) => unavailable(reply),
         Proposal::Stop => Box::new(|_| {}),
     }

@@ -8,7 +8,7 @@ use crate::catalog::Catalog;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::ring::RingEntry;
-use crate::store::{FeedHead, NewEntry, StoreError, Subject, Transaction};
+use crate::store::{FeedHead, LogTrim, NewEntry, StoreError, Subject, Transaction, Trimmed};
 
 /// Why a proposal was not applied.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub(super) struct Draft<'a> {
     pub(super) catalog: Arc<Catalog>,
     head: FeedHead,
     entries: Vec<RingEntry>,
+    /// What the log begins with, if the transaction has moved that.
+    oldest: Option<Revision>,
     is_dirty: bool,
 }
 
@@ -55,6 +57,7 @@ pub(super) struct Committed {
     pub(super) head: FeedHead,
     pub(super) entries: Vec<RingEntry>,
     pub(super) catalog: Arc<Catalog>,
+    pub(super) oldest: Option<Revision>,
 }
 
 impl<'a> Draft<'a> {
@@ -68,6 +71,7 @@ impl<'a> Draft<'a> {
             catalog,
             head,
             entries: Vec::new(),
+            oldest: None,
             is_dirty: false,
         }
     }
@@ -106,9 +110,23 @@ impl<'a> Draft<'a> {
         })?;
         self.head.revision = revision;
         self.head.hash = hash;
-        self.entries.push(RingEntry { encoded, hash });
+        let table = match subject {
+            Subject::Record { table, .. } => Some(table),
+            Subject::Session { .. } => None,
+        };
+        self.entries.push(RingEntry { encoded, hash, table });
         self.is_dirty = true;
         Ok(())
+    }
+
+    /// Drops the oldest entries.
+    pub(super) fn trim_log(&mut self, trim: &LogTrim) -> Result<Trimmed, StoreError> {
+        let trimmed = self.transaction.trim_log(trim)?;
+        if trimmed.dropped > 0 {
+            self.oldest = Some(trimmed.oldest);
+            self.is_dirty = true;
+        }
+        Ok(trimmed)
     }
 
     /// Notes that something was written that is not in the log.
@@ -129,6 +147,7 @@ impl<'a> Draft<'a> {
             head: self.head,
             entries: self.entries,
             catalog: self.catalog,
+            oldest: self.oldest,
         })
     }
 }

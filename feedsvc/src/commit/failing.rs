@@ -4,8 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::catalog::{TableId, TableName};
+use crate::revision::Revision;
 use crate::session::{SessionRecord, Subscription};
-use crate::store::{FeedHead, KeptAnswer, NewEntry, StoreError, StoredRecord, Transaction, Writer};
+use crate::store::{
+    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, LogTrim, NewEntry, StoreError, StoredRecord,
+    Transaction, Trimmed, Writer,
+};
 
 /// A writer whose commits fail while a switch is on, before or after they were made durable.
 pub(super) struct FailingWriter {
@@ -29,6 +33,10 @@ fn disk_full() -> StoreError {
 impl Writer for FailingWriter {
     fn head(&mut self) -> Result<FeedHead, StoreError> {
         self.inner.head()
+    }
+
+    fn oldest(&mut self) -> Result<Revision, StoreError> {
+        self.inner.oldest()
     }
 
     fn begin(&mut self) -> Result<Box<dyn Transaction + '_>, StoreError> {
@@ -62,6 +70,18 @@ impl Transaction for FailingTransaction<'_> {
     fn append(&mut self, entry: &NewEntry<'_>) -> Result<(), StoreError> {
         self.inner.append(entry)
     }
+    fn read_indexes(&self, table: TableId) -> Result<Vec<AttributeIndex>, StoreError> {
+        self.inner.read_indexes(table)
+    }
+    fn create_index(&mut self, table: TableId, attribute: &str) -> Result<(), StoreError> {
+        self.inner.create_index(table, attribute)
+    }
+    fn retire_index(&mut self, index: IndexId) -> Result<(), StoreError> {
+        self.inner.retire_index(index)
+    }
+    fn work_on_indexes(&mut self, limit: usize) -> Result<IndexWork, StoreError> {
+        self.inner.work_on_indexes(limit)
+    }
     fn find_answer(&self, principal: &str, key: &str) -> Result<Option<KeptAnswer>, StoreError> {
         self.inner.find_answer(principal, key)
     }
@@ -73,6 +93,15 @@ impl Transaction for FailingTransaction<'_> {
         expired_ms: i64,
     ) -> Result<(), StoreError> {
         self.inner.keep_answer(principal, key, answer, expired_ms)
+    }
+    fn trim_log(&mut self, trim: &LogTrim) -> Result<Trimmed, StoreError> {
+        self.inner.trim_log(trim)
+    }
+    fn drop_answers(&mut self, made_before_ms: i64, limit: usize) -> Result<usize, StoreError> {
+        self.inner.drop_answers(made_before_ms, limit)
+    }
+    fn drop_spent_sessions(&mut self, removed_before_ms: i64, limit: usize) -> Result<usize, StoreError> {
+        self.inner.drop_spent_sessions(removed_before_ms, limit)
     }
     fn find_session(&self, id: &str) -> Result<Option<SessionRecord>, StoreError> {
         self.inner.find_session(id)

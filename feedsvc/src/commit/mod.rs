@@ -4,12 +4,14 @@
 //! one transaction (group commit), and then, in this order: commits, publishes the entries to the ring, answers.
 //!
 //! `pipeline` is the queue and the handle to it, `proposal` what goes through it, `committer` the thread, `draft` the
-//! transaction that is being made; `records`, `sessions` and `tables` run the kinds of proposals.
+//! transaction that is being made, `writability` whether the store took the last one; `records`, `sessions`, `tables` and `trim` run the kinds of proposals.
 
 mod committer;
 mod draft;
 #[cfg(test)]
 mod failing;
+#[cfg(test)]
+mod patch_tests;
 mod pipeline;
 mod proposal;
 mod records;
@@ -17,9 +19,14 @@ mod sessions;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod trim;
+mod writability;
 
 pub(crate) use committer::{Committer, CommitterParts, answer_channel, give_answers};
 pub(crate) use pipeline::Pipeline;
 pub(crate) use proposal::{
     Condition, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer, SessionProposal,
+    TrimStep,
 };
+pub(crate) use records::REQUEST_KEY_LIFETIME_MS;
+pub(crate) use writability::Writability;

@@ -3,9 +3,10 @@
 use proto::feed::v1::CommitResponse;
 use tokio::sync::{mpsc, oneshot};
 
-use super::proposal::{Proposal, RecordCommit, Reply, SessionAnswer, SessionProposal};
+use super::proposal::{Proposal, RecordCommit, Reply, SessionAnswer, SessionProposal, TrimAnswer, TrimStep};
 use crate::catalog::TableDefinition;
 use crate::refusal::Refusal;
+use crate::store::IndexWork;
 
 /// How many proposals wait at most; beyond it a caller waits for room, with its own deadline.
 const QUEUE_LIMIT: usize = 1_024;
@@ -48,7 +49,17 @@ impl Pipeline {
         self.propose(|reply| Proposal::Tables(definitions, reply)).await
     }
 
-    /// Tries whether the store can be written, after it could not; the state of the feed tells what came of it.
+    /// Builds or removes a part of an index; returns whether something may be left to do.
+    pub(crate) async fn work_on_indexes(&self) -> Result<IndexWork, Refusal> {
+        self.propose(Proposal::Indexes).await
+    }
+
+    /// Drops some of what has outlived its time.
+    pub(crate) async fn trim(&self, step: TrimStep) -> Result<TrimAnswer, Refusal> {
+        self.propose(|reply| Proposal::Trim(step, reply)).await
+    }
+
+    /// Finds out whether a commit works, by one that means nothing; what came of it is told by the feed's `writability`.
     pub(crate) async fn probe(&self) -> Result<(), Refusal> {
         self.propose(Proposal::Probe).await
     }

@@ -6,10 +6,12 @@ use bytes::Bytes;
 use proto::feed::v1::CommitResponse;
 use tokio::sync::oneshot;
 
+use crate::catalog::json::JsonObject;
 use crate::catalog::{CatalogTable, TableDefinition, TableName, ValidRecord};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::session::{SessionCommand, SessionState};
+use crate::store::{IndexWork, LogTrim, Trimmed};
 
 /// Where the outcome of a proposal goes, once it is durable.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -22,7 +24,11 @@ pub(super) enum Proposal {
     Touch(Vec<String>, Reply<()>),
     /// The tables that there are to be; answered with the number of changes.
     Tables(Vec<TableDefinition>, Reply<usize>),
-    /// Whether the store can be written.
+    /// One step of building or removing indexes.
+    Indexes(Reply<IndexWork>),
+    /// One step of the retention.
+    Trim(TrimStep, Reply<TrimAnswer>),
+    /// Write something, to find out whether that works.
     Probe(Reply<()>),
     /// End after what was proposed before.
     Stop,
@@ -37,7 +43,12 @@ impl Proposal {
         let texts = match self {
             Proposal::Records(commit, _) => commit.operations.iter().map(RecordOperation::size_bytes).sum(),
             Proposal::Touch(ids, _) => ids.iter().map(String::len).sum(),
-            Proposal::Session(..) | Proposal::Tables(..) | Proposal::Probe(_) | Proposal::Stop => 0,
+            Proposal::Session(..)
+            | Proposal::Tables(..)
+            | Proposal::Indexes(_)
+            | Proposal::Trim(..)
+            | Proposal::Probe(..)
+            | Proposal::Stop => 0,
         };
         texts + PROPOSAL_OVERHEAD_BYTES
     }
@@ -74,6 +85,7 @@ impl RecordOperation {
     fn size_bytes(&self) -> usize {
         let value = match &self.action {
             RecordAction::Put { value, .. } => value.len(),
+            RecordAction::Patch { size_bytes, .. } => *size_bytes,
             RecordAction::Delete => 0,
         };
         self.key.len() + value + PROPOSAL_OVERHEAD_BYTES
@@ -99,7 +111,35 @@ pub(crate) enum RecordAction {
         /// `value`, checked against `table`.
         record: ValidRecord,
     },
+    /// A JSON Merge Patch, which can be checked only against the record that it meets.
+    Patch {
+        patch: JsonObject,
+        /// How long it was when it was sent.
+        size_bytes: usize,
+        /// How large the patched record may be.
+        record_limit_bytes: usize,
+    },
     Delete,
+}
+
+/// What one step of the retention drops at most, each kind a bounded number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TrimStep {
+    pub(crate) log: LogTrim,
+    /// Answers that were kept under request keys before this time.
+    pub(crate) answers_before_ms: i64,
+    /// Ids of sessions that were removed before this time.
+    pub(crate) spent_sessions_before_ms: i64,
+    /// How many of each of these two.
+    pub(crate) row_limit: usize,
+}
+
+/// What a step of the retention did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TrimAnswer {
+    pub(crate) log: Trimmed,
+    /// The step ended at a limit: there may be more to drop.
+    pub(crate) has_more: bool,
 }
 
 /// A command on a session.

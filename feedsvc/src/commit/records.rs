@@ -9,14 +9,20 @@ use proto::feed::v1::{CommitResponse, Operation, OperationResult};
 
 use super::draft::{Draft, NotApplied};
 use super::proposal::{Condition, RecordAction, RecordCommit, RecordOperation};
-use crate::catalog::{CatalogTable, TableId, check_record};
+use crate::catalog::{CatalogTable, TableId, check_object, check_record, merge_patch, parse_object};
 use crate::entry::{CommitHeader, encode_change};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::store::{KeptAnswer, StoreError, StoredRecord, Subject};
 
 /// For how long an answer is kept under its request key (feed.proto, `CommitRequest.idempotency_key`).
-const REQUEST_KEY_LIFETIME_MS: i64 = 24 * 60 * 60 * 1_000;
+pub(crate) const REQUEST_KEY_LIFETIME_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// The records that a commit writes may have so much together (feed.proto, "Limits"). What is sent has been held to it; a
+/// patch is small and may make large records.
+const RECORDS_LIMIT_BYTES: usize = 16 * 1024 * 1024;
+/// The records that a commit replaces and removes may have so much together: they are in memory until it is written.
+const REPLACED_LIMIT_BYTES: usize = 256 * 1024 * 1024;
 
 /// Applies a commit, or gives the answer that it got before.
 pub(super) fn run(
@@ -104,6 +110,7 @@ fn plan<'a>(
     let mut overlay = Overlay::new();
     let mut changes = Vec::with_capacity(commit.operations.len());
     let mut results = Vec::with_capacity(commit.operations.len());
+    let mut sizes = Sizes::default();
     for request in &commit.operations {
         let table = draft
             .catalog
@@ -123,12 +130,13 @@ fn plan<'a>(
 
         let revision = Revision(draft.head().0 + changes.len() as u64 + 1);
         let after = match &request.action {
-            RecordAction::Put { .. } => Some(StoredRecord {
+            RecordAction::Put { .. } | RecordAction::Patch { .. } => Some(StoredRecord {
                 revision,
                 value: stored_value(table, request, before.as_ref(), &now)?,
             }),
             RecordAction::Delete => None,
         };
+        sizes.add(request, before.as_ref(), after.as_ref())?;
         let existed = before.is_some();
         let has_changed = existed || after.is_some();
         results.push(OperationResult {
@@ -176,6 +184,44 @@ fn check_condition(request: &RecordOperation, present: Option<&StoredRecord>) ->
     })
 }
 
+/// How much a commit holds in memory before it is written.
+#[derive(Default)]
+struct Sizes {
+    patched_bytes: usize,
+    replaced_bytes: usize,
+}
+
+impl Sizes {
+    fn add(
+        &mut self,
+        request: &RecordOperation,
+        before: Option<&StoredRecord>,
+        after: Option<&StoredRecord>,
+    ) -> Result<(), Refusal> {
+        self.replaced_bytes += before.map_or(0, |record| record.value.len());
+        if matches!(request.action, RecordAction::Patch { .. }) {
+            self.patched_bytes += after.map_or(0, |record| record.value.len());
+        }
+        for (bytes, limit, what) in [
+            (
+                self.patched_bytes,
+                RECORDS_LIMIT_BYTES,
+                "the sum of the commit's patched records",
+            ),
+            (
+                self.replaced_bytes,
+                REPLACED_LIMIT_BYTES,
+                "the sum of the records that the commit replaces or removes",
+            ),
+        ] {
+            if bytes > limit {
+                return Err(Refusal::TooLarge { what, limit });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Returns the record as it will be stored; checked again if its table has changed since it was checked.
 fn stored_value(
     table: &Arc<CatalogTable>,
@@ -185,6 +231,31 @@ fn stored_value(
 ) -> Result<Bytes, Refusal> {
     let before = before.map(|record| record.value.as_ref());
     match &request.action {
+        RecordAction::Patch {
+            patch,
+            record_limit_bytes,
+            ..
+        } => {
+            let Some(before) = before else {
+                return Err(Refusal::PreconditionFailed {
+                    table: request.table.clone(),
+                    key: request.key.clone(),
+                    present: Revision::ZERO,
+                });
+            };
+            let mut patched = parse_object(table, before)?;
+            merge_patch(&mut patched, patch);
+            let record = check_object(table, &request.key, patched)?;
+            let value = record.stamped(table, Some(before), now);
+            // A put of the same record would be as large without what the service fills in.
+            if value.len() > *record_limit_bytes && record.written_bytes(table) > *record_limit_bytes {
+                return Err(Refusal::TooLarge {
+                    what: "the patched record",
+                    limit: *record_limit_bytes,
+                });
+            }
+            Ok(value)
+        }
         RecordAction::Put {
             table: checked_against,
             record,

@@ -76,6 +76,29 @@ fn find_differences<'a>(catalog: &Catalog, definitions: &'a [TableDefinition]) -
     gone.chain(new_or_changed).collect()
 }
 
+/// Makes and retires indexes, so that exactly the attributes have one that the definition says.
+fn set_indexes(
+    draft: &mut Draft<'_>,
+    table: TableId,
+    definition: &TableDefinition,
+) -> Result<(), StoreError> {
+    let present = draft.transaction.read_indexes(table)?;
+    let is_wanted = |name: &str| {
+        let attribute = definition.find_attribute(name);
+        attribute.is_some_and(|attribute| attribute.indexed)
+    };
+    for index in present.iter().filter(|index| !is_wanted(&index.attribute)) {
+        draft.transaction.retire_index(index.id)?;
+    }
+    let wanted = definition.attributes.iter().filter(|attribute| attribute.indexed);
+    for attribute in wanted {
+        if !present.iter().any(|index| index.attribute == attribute.name) {
+            draft.transaction.create_index(table, &attribute.name)?;
+        }
+    }
+    Ok(())
+}
+
 fn write(
     draft: &mut Draft<'_>,
     catalog: &mut Catalog,
@@ -103,11 +126,17 @@ fn write(
                 Some(id) => id,
                 None => draft.transaction.create_table(&difference.name)?,
             };
+            set_indexes(draft, id, definition)?;
             catalog.insert(id, definition.clone());
             Some(record)
         }
         None => {
             draft.transaction.remove_record(system_id, &key)?;
+            if let Some(id) = catalog.find_id(&difference.name) {
+                for index in draft.transaction.read_indexes(id)? {
+                    draft.transaction.retire_index(index.id)?;
+                }
+            }
             catalog.remove(&difference.name);
             None
         }

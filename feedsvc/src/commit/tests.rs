@@ -27,12 +27,8 @@ const TABLES: u64 = 2;
 
 async fn read_log(feed: &Feed) -> Vec<Entry> {
     let query = LogQuery {
-        after: Revision::ZERO,
-        until: None,
-        entry_limit: usize::MAX,
-        limit_bytes: usize::MAX,
         with_values: true,
-        targets: None,
+        ..LogQuery::after(Revision::ZERO)
     };
     let page = feed
         .reads
@@ -744,12 +740,14 @@ async fn an_outage_is_told_once_and_ends_by_itself() {
     assert!(!writability.has_changed().unwrap());
 
     let ended = feed.shutdown.clone();
-    let probes = tokio::spawn(crate::writability::run(Arc::clone(&feed), ended.clone()));
+    let probes = tokio::spawn(crate::maintenance::probe::run(Arc::clone(&feed), ended.clone()));
     feed.pipeline.probe().await.unwrap_err();
+    let head = feed.ring.head();
     assert!(!writability.has_changed().unwrap(), "the same problem is no news");
     failure.store(NO_FAILURE, Ordering::SeqCst);
     writability.changed().await.unwrap();
     assert_eq!(writability.borrow_and_update().problem(), "");
+    assert_eq!(feed.ring.head(), head, "a probe is no entry");
     commit(&feed, vec![put(&feed, "Product", "b", "{}")])
         .await
         .unwrap();

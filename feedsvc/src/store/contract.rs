@@ -1,12 +1,17 @@
 //! The traits of a store; what every implementation promises stands in the folder's door.
 
-use super::error::StoreError;
+use std::path::Path;
+
+use super::error::{CopyError, StoreError};
 use super::values::{
-    Bounds, FeedHead, KeptAnswer, KeyedRecord, LogPage, LogQuery, NewEntry, Snapshot, StoredRecord, Target,
+    Ages, Bounds, Copied, FeedHead, KeptAnswer, KeyedRecord, LogPage, LogQuery, LogTrim, NewEntry, Snapshot,
+    StoreStatus, StoredRecord, Target, Trimmed, Verification,
 };
+use super::view::{AttributeIndex, IndexId, IndexWork, RecordView};
 use crate::catalog::{TableId, TableName};
 use crate::chain::ChainHash;
 use crate::revision::Revision;
+use crate::search::CursorSecret;
 use crate::session::{SessionRecord, SessionState, Subscription};
 
 /// The reading half of a store; many threads may call it at once.
@@ -27,6 +32,10 @@ pub(crate) trait Reader: Send + Sync + 'static {
     fn find_record(&self, table: TableId, key: &str) -> Result<Snapshot<Option<StoredRecord>>, StoreError>;
 
     /// Counts a table's records.
+    #[allow(
+        dead_code,
+        reason = "searches count on a view; the status of the service will tell it"
+    )]
     fn count_records(&self, table: TableId) -> Result<Snapshot<u64>, StoreError>;
 
     /// Returns up to `limit` records with higher keys than `after_key`, by rising key.
@@ -36,6 +45,13 @@ pub(crate) trait Reader: Send + Sync + 'static {
         after_key: &str,
         limit: usize,
     ) -> Result<Vec<KeyedRecord>, StoreError>;
+
+    /// Shows the records as they are at one moment, for as long as `read` runs.
+    fn view(&self, read: &mut dyn FnMut(&dyn RecordView) -> Result<(), StoreError>)
+    -> Result<(), StoreError>;
+
+    /// Returns the secrets that sign cursors, by rising number.
+    fn cursor_secrets(&self) -> Result<Vec<CursorSecret>, StoreError>;
 
     /// Reads a page of the log; `Compacted` and `BeyondHead` if it cannot begin where it was asked to.
     fn read_log(&self, query: &LogQuery) -> Result<LogPage, StoreError>;
@@ -60,12 +76,32 @@ pub(crate) trait Reader: Send + Sync + 'static {
         now_ms: i64,
         limit: usize,
     ) -> Result<Vec<SessionRecord>, StoreError>;
+
+    /// Returns how old the oldest things are that go after a time.
+    fn ages(&self) -> Result<Ages, StoreError>;
+
+    /// Returns the newest revision with a commit time before `time_ms`; the one before the oldest if there is none.
+    fn newest_before(&self, time_ms: i64) -> Result<Revision, StoreError>;
+
+    /// Returns how the store stands.
+    fn status(&self) -> Result<StoreStatus, StoreError>;
+
+    /// Copies the store as it is now into a new file, and answers when that is durable. `Cancelled` as soon as
+    /// `is_cancelled` says so; after any error there is no file.
+    fn copy_to(&self, file: &Path, is_cancelled: &dyn Fn() -> bool) -> Result<Copied, CopyError>;
+
+    /// Checks everything that the store holds against the contract, page by page, each in a read transaction of its own; ends
+    /// early when `is_cancelled` says so.
+    fn verify(&self, is_cancelled: &dyn Fn() -> bool) -> Result<Verification, StoreError>;
 }
 
 /// The writing half of a store.
 pub(crate) trait Writer: Send + 'static {
     /// Returns what the next transaction goes on from.
     fn head(&mut self) -> Result<FeedHead, StoreError>;
+
+    /// Returns the oldest revision that the log has.
+    fn oldest(&mut self) -> Result<Revision, StoreError>;
 
     /// Begins a transaction; dropped without a commit, it leaves no trace.
     fn begin(&mut self) -> Result<Box<dyn Transaction + '_>, StoreError>;
@@ -89,6 +125,16 @@ pub(crate) trait Transaction {
     /// Makes room for a table that the store never had.
     fn create_table(&mut self, name: &TableName) -> Result<TableId, StoreError>;
     fn append(&mut self, entry: &NewEntry<'_>) -> Result<(), StoreError>;
+
+    /// Returns a table's indexes, ready or being built.
+    fn read_indexes(&self, table: TableId) -> Result<Vec<AttributeIndex>, StoreError>;
+    /// Makes an index of an attribute, which has none. It is ready at once if the table has no records; else
+    /// `work_on_indexes` builds it.
+    fn create_index(&mut self, table: TableId, attribute: &str) -> Result<(), StoreError>;
+    /// Takes an index out of use; `work_on_indexes` removes its entries.
+    fn retire_index(&mut self, index: IndexId) -> Result<(), StoreError>;
+    /// Builds or removes a part of one index, at most `limit` entries; returns whether there was one to work on.
+    fn work_on_indexes(&mut self, limit: usize) -> Result<IndexWork, StoreError>;
 
     fn find_answer(&self, principal: &str, key: &str) -> Result<Option<KeptAnswer>, StoreError>;
     /// Keeps an answer in the place of an earlier one, and drops some that were made before `expired_ms`.
@@ -116,7 +162,13 @@ pub(crate) trait Transaction {
     fn write_subscription(&mut self, session: &str, subscription: &Subscription) -> Result<(), StoreError>;
     fn remove_subscription(&mut self, session: &str, uri: &str) -> Result<(), StoreError>;
 
-    /// Fails where the disk has no room for a usual transaction; leaves no trace.
+    /// Drops the oldest entries of the log.
+    fn trim_log(&mut self, trim: &LogTrim) -> Result<Trimmed, StoreError>;
+    /// Drops up to `limit` answers that were made before a time; returns how many.
+    fn drop_answers(&mut self, made_before_ms: i64, limit: usize) -> Result<usize, StoreError>;
+    /// Drops up to `limit` ids of sessions that were removed before a time, which may live again then; returns how many.
+    fn drop_spent_sessions(&mut self, removed_before_ms: i64, limit: usize) -> Result<usize, StoreError>;
+    /// Writes something that means nothing, to find out whether a commit works; fails where the disk has no room for a usual one.
     fn probe(&mut self) -> Result<(), StoreError>;
 
     /// Makes everything durable and visible, with the new head; after an error it is unknown whether it became so.

@@ -28,7 +28,7 @@ pub(crate) enum StoreError {
     /// The file system failed.
     #[error("the data directory cannot be written: {0}")]
     Disk(#[source] std::io::Error),
-    /// The task that read was lost, at the end of the process.
+    /// The task that read was lost, at the end of the process, or was told to stop.
     #[error("the read was interrupted")]
     Interrupted,
 }
@@ -56,6 +56,29 @@ fn is_damage(error: &rusqlite::Error) -> bool {
         error.sqlite_error_code(),
         Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase)
     )
+}
+
+/// Why a copy of a store could not be made; there is no file then.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CopyError {
+    /// There is something at the copy's place.
+    #[error("there is a file already")]
+    Exists,
+    /// It was told to stop.
+    #[error("it was cancelled")]
+    Cancelled,
+    /// The file cannot be written.
+    #[error("{0}")]
+    File(#[from] std::io::Error),
+    /// The store cannot be read, or the database cannot write the copy.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<rusqlite::Error> for CopyError {
+    fn from(error: rusqlite::Error) -> CopyError {
+        CopyError::Store(error.into())
+    }
 }
 
 /// Why a store cannot be opened.
@@ -93,4 +116,31 @@ pub enum StoreOpenError {
         /// What the database said.
         problem: String,
     },
+}
+
+/// Why a backup cannot be restored; there is no store in the directory then.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RestoreError {
+    /// The directory has something in it.
+    #[error("cannot restore into `{}`: it is not empty; name a new directory", directory.display())]
+    NotEmpty { directory: PathBuf },
+    /// The backup cannot be read, or is none.
+    #[error("cannot restore backup `{}`: {problem}; use another backup", file.display())]
+    Backup { file: PathBuf, problem: String },
+    /// The directory cannot be used, or a newer version made the backup.
+    #[error(transparent)]
+    Open(#[from] StoreOpenError),
+}
+
+/// Why a store cannot be checked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VerifyError {
+    /// There is no store in the directory.
+    #[error("cannot verify `{}`: there is no store; check the path", path.display())]
+    NoStore { path: PathBuf },
+    #[error(transparent)]
+    Open(#[from] StoreOpenError),
+    /// The store cannot be read.
+    #[error("cannot verify `{}`: {problem}; check the disk", path.display())]
+    Unreadable { path: PathBuf, problem: String },
 }

@@ -1,6 +1,7 @@
 //! Takes reads off the async runtime, a bounded number at a time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Semaphore;
 
@@ -9,12 +10,43 @@ use super::{Reader, StoreError};
 /// How many reads run at once; each has a thread and a connection to the database. SQLite reads from the page cache,
 /// so more than the processors of a usual machine would only wait for each other.
 const CONCURRENT_READS: usize = 8;
+/// How many of them may be searches, which take long: reads of single records always find a place beside them.
+const CONCURRENT_SEARCHES: usize = 4;
 
 /// A store's reading half for async callers.
 #[derive(Clone)]
 pub(crate) struct Reads {
     reader: Arc<dyn Reader>,
     permits: Arc<Semaphore>,
+    search_permits: Arc<Semaphore>,
+}
+
+/// Tells a search that nobody waits for it any more.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Tells the search to end.
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Fails if the search is to end.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        match self.0.load(Ordering::Relaxed) {
+            true => Err(StoreError::Interrupted),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Interrupts a search when the future that waits for it is dropped.
+struct InterruptOnDrop(Interrupt);
+
+impl Drop for InterruptOnDrop {
+    fn drop(&mut self) {
+        self.0.set();
+    }
 }
 
 impl Reads {
@@ -23,7 +55,13 @@ impl Reads {
         Reads {
             reader,
             permits: Arc::new(Semaphore::new(CONCURRENT_READS)),
+            search_permits: Arc::new(Semaphore::new(CONCURRENT_SEARCHES)),
         }
+    }
+
+    /// Returns the reader, for a thread that already is off the runtime.
+    pub(crate) fn reader(&self) -> Arc<dyn Reader> {
+        Arc::clone(&self.reader)
     }
 
     /// Runs one read on a blocking thread. Dropping the future loses only the answer.
@@ -40,5 +78,21 @@ impl Reads {
             read(reader.as_ref())
         });
         task.await.unwrap_or(Err(StoreError::Interrupted))
+    }
+
+    /// Runs one search on a blocking thread. Dropping the future, as at a deadline, ends the search soon.
+    pub(crate) async fn run_search<T: Send + 'static>(
+        &self,
+        search: impl FnOnce(&dyn Reader, &Interrupt) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let permit = Arc::clone(&self.search_permits).acquire_owned().await;
+        let permit = permit.map_err(|_closed| StoreError::Interrupted)?;
+        let interrupt = Interrupt::default();
+        let _interrupt_on_drop = InterruptOnDrop(interrupt.clone());
+        self.run(move |reader| {
+            let _permit = permit;
+            search(reader, &interrupt)
+        })
+        .await
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{
-    FeedHead, KeptAnswer, LogQuery, NewEntry, Reader, StoreError, StoredRecord, Subject, Target, Writer,
-    sqlite,
+    ByteRange, Direction, FeedHead, IndexState, IndexWalk, IndexWork, KeptAnswer, LogQuery, NewEntry, Reader,
+    StoreError, StoredRecord, Subject, Target, Writer, sqlite,
 };
 use crate::catalog::{TableId, TableName};
 use crate::revision::Revision;
@@ -76,14 +76,7 @@ impl Subjected {
     }
 
     fn query(&self, after: u64) -> LogQuery {
-        LogQuery {
-            after: Revision(after),
-            until: None,
-            entry_limit: 1_000,
-            limit_bytes: 1_000_000,
-            with_values: false,
-            targets: None,
-        }
+        LogQuery::after(Revision(after))
     }
 
     fn target(&self, key: Option<&str>) -> Target {
@@ -261,6 +254,257 @@ fn kept_answers_are_found_until_they_are_dropped() {
     transaction
         .keep_answer("alice", "newest", &answer(15), 10)
         .unwrap();
+    assert_eq!(transaction.drop_answers(10, 9).unwrap(), 0);
     assert_eq!(transaction.find_answer("alice", "old").unwrap(), None);
     assert_eq!(transaction.find_answer("alice", "new").unwrap(), Some(answer(10)));
+}
+
+impl Subjected {
+    /// Runs one transaction that appends nothing.
+    fn change(&mut self, change: impl FnOnce(&mut dyn super::Transaction)) {
+        let head = self.writer.head().unwrap();
+        let mut transaction = self.writer.begin().unwrap();
+        change(transaction.as_mut());
+        transaction.commit(&head).unwrap();
+    }
+
+    fn write(&mut self, key: &str, value: &str, existed: bool) {
+        let table = self.table;
+        let record = StoredRecord {
+            revision: Revision(1),
+            value: Bytes::copy_from_slice(value.as_bytes()),
+        };
+        self.change(|transaction| transaction.write_record(table, key, &record, existed).unwrap());
+    }
+
+    fn index(&self) -> Option<(super::IndexId, IndexState)> {
+        let mut found = None;
+        self.reader
+            .view(&mut |view| {
+                found = view.read_indexes(self.table)?.pop();
+                Ok(())
+            })
+            .unwrap();
+        found.map(|index| (index.id, index.state))
+    }
+
+    /// The keys of the index in its order.
+    fn index_keys(&self, direction: Direction) -> Vec<String> {
+        let (index, _) = self.index().unwrap();
+        let mut keys = Vec::new();
+        let range = ByteRange {
+            lower: Vec::new(),
+            upper: None,
+        };
+        let walk = IndexWalk {
+            index,
+            table: self.table,
+            range: &range,
+            first: None,
+            direction,
+        };
+        self.reader
+            .view(&mut |view| {
+                let _ = view.walk_index(&walk, &mut |row| {
+                    keys.push(row.key.to_owned());
+                    Ok(std::ops::ControlFlow::Continue(()))
+                })?;
+                assert_eq!(view.count_in_index(index, &range, u64::MAX)?, keys.len() as u64);
+                assert_eq!(view.count_in_index(index, &range, 1)?, 1.min(keys.len() as u64));
+                Ok(())
+            })
+            .unwrap();
+        keys
+    }
+}
+
+#[test]
+fn an_index_follows_its_records_from_the_first_to_the_last() {
+    let mut store = open();
+    let table = store.table;
+    store.change(|transaction| transaction.create_index(table, "n").unwrap());
+    assert!(
+        matches!(store.index(), Some((_, IndexState::Ready))),
+        "there was nothing to build"
+    );
+    store.write("a", r#"{"n":10}"#, false);
+    store.write("b", r#"{"n":9.0}"#, false);
+    store.write("c", "{}", false);
+    store.write("d", r#"{"n":9}"#, false);
+    assert_eq!(store.index_keys(Direction::Rising), ["c", "b", "d", "a"]);
+    assert_eq!(
+        store.index_keys(Direction::Falling),
+        ["a", "b", "d", "c"],
+        "keys rise within a value"
+    );
+    store.write("b", r#"{"n":"text"}"#, true);
+    store.write("d", r#"{"n":9e0,"more":1}"#, true);
+    store.change(|transaction| transaction.remove_record(table, "a").unwrap());
+    assert_eq!(store.index_keys(Direction::Rising), ["c", "d", "b"]);
+    {
+        let mut dropped = store.writer.begin().unwrap();
+        dropped.remove_record(table, "c").unwrap();
+    }
+    assert_eq!(
+        store.index_keys(Direction::Rising),
+        ["c", "d", "b"],
+        "a dropped transaction leaves no trace"
+    );
+}
+
+#[test]
+fn an_index_is_built_in_steps_while_records_change() {
+    let mut store = open();
+    let table = store.table;
+    for number in 0..10 {
+        store.write(
+            &format!("k{number}"),
+            &format!(r#"{{"n":{}}}"#, 10 - number),
+            false,
+        );
+    }
+    store.change(|transaction| transaction.create_index(table, "n").unwrap());
+    let mut steps = 0;
+    loop {
+        let mut work = IndexWork::Done;
+        store.change(|transaction| work = transaction.work_on_indexes(3).unwrap());
+        if work == IndexWork::Done {
+            break;
+        }
+        steps += 1;
+        if steps == 1 {
+            assert!(matches!(store.index(), Some((_, IndexState::Building))));
+            // One that is in the index already, one that is not yet, one that goes, one that comes.
+            store.write("k0", r#"{"n":100}"#, true);
+            store.write("k9", r#"{"n":-1}"#, true);
+            store.change(|transaction| transaction.remove_record(table, "k8").unwrap());
+            store.write("k99", r#"{"n":0}"#, false);
+        }
+    }
+    assert!(steps > 3, "{steps}");
+    assert!(matches!(store.index(), Some((_, IndexState::Ready))));
+    assert_eq!(
+        store.index_keys(Direction::Rising),
+        ["k9", "k99", "k7", "k6", "k5", "k4", "k3", "k2", "k1", "k0"]
+    );
+}
+
+#[test]
+fn an_index_that_is_retired_is_gone_at_once_and_removed_in_steps() {
+    let mut store = open();
+    let table = store.table;
+    store.change(|transaction| transaction.create_index(table, "n").unwrap());
+    for number in 0..10 {
+        store.write(&format!("k{number}"), &format!(r#"{{"n":{number}}}"#), false);
+    }
+    let (index, _) = store.index().unwrap();
+    store.change(|transaction| transaction.retire_index(index).unwrap());
+    assert!(store.index().is_none());
+    store.write("k0", "{}", true);
+    store.change(|transaction| transaction.create_index(table, "n").unwrap());
+    let mut steps = 0;
+    loop {
+        let mut work = IndexWork::Done;
+        store.change(|transaction| work = transaction.work_on_indexes(4).unwrap());
+        if work == IndexWork::Done {
+            break;
+        }
+        steps += 1;
+    }
+    assert_eq!(
+        steps, 6,
+        "three to remove the old one, three to build the new one"
+    );
+    assert_eq!(store.index_keys(Direction::Rising).len(), 10);
+}
+
+#[test]
+fn a_view_is_of_one_moment() {
+    let mut store = open();
+    store.put(&["a", "b"]);
+    let reader = Arc::clone(&store.reader);
+    reader
+        .view(&mut |view| {
+            assert_eq!((view.head(), view.count_records(store.table)?), (Revision(2), 2));
+            store.put(&["c", "a"]);
+            assert_eq!((view.head(), view.count_records(store.table)?), (Revision(2), 2));
+            assert!(view.find_record(store.table, "c")?.is_none());
+            assert_eq!(
+                view.find_record(store.table, "a")?.map(|record| record.revision),
+                Some(Revision(1))
+            );
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(store.reader.bounds().unwrap().head, Revision(4));
+}
+
+#[test]
+fn a_store_has_a_secret_of_its_own_and_keeps_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let secrets = || {
+        let store = sqlite::open(directory.path()).unwrap();
+        let secrets = Reader::cursor_secrets(store.reader.as_ref()).unwrap();
+        secrets
+            .into_iter()
+            .map(|secret| secret.secret)
+            .collect::<Vec<_>>()
+    };
+    let first = secrets();
+    assert_eq!(first.len(), 1);
+    assert_eq!(secrets(), first);
+    let other = open().reader.cursor_secrets().unwrap();
+    assert_ne!(other[0].secret, first[0]);
+}
+
+#[test]
+fn what_has_outlived_its_time_is_dropped_a_few_at_a_time() {
+    let mut store = open();
+    let answer = |made_ms| KeptAnswer {
+        request_hash: [1; 32],
+        made_ms,
+        answer: vec![1],
+    };
+    let head = store.writer.head().unwrap();
+    let mut transaction = store.writer.begin().unwrap();
+    for made_ms in 1..=5 {
+        let name = format!("{made_ms}");
+        transaction
+            .keep_answer("alice", &name, &answer(made_ms), 0)
+            .unwrap();
+        transaction.remove_session(&name, made_ms).unwrap();
+    }
+    transaction.commit(&head).unwrap();
+    let ages = store.reader.ages().unwrap();
+    assert_eq!(
+        (ages.oldest_request_key_ms, ages.oldest_spent_session_ms),
+        (Some(1), Some(1))
+    );
+
+    let mut transaction = store.writer.begin().unwrap();
+    assert_eq!(transaction.drop_answers(4, 2).unwrap(), 2);
+    assert_eq!(transaction.drop_answers(4, 2).unwrap(), 1);
+    assert_eq!(transaction.drop_spent_sessions(4, 2).unwrap(), 2);
+    assert_eq!(transaction.drop_spent_sessions(4, 2).unwrap(), 1);
+    assert!(transaction.find_answer("alice", "3").unwrap().is_none());
+    assert!(transaction.find_answer("alice", "4").unwrap().is_some());
+    assert!(!transaction.is_spent("3").unwrap() && transaction.is_spent("4").unwrap());
+    transaction.commit(&head).unwrap();
+    let ages = store.reader.ages().unwrap();
+    assert_eq!(
+        (ages.oldest_request_key_ms, ages.oldest_spent_session_ms),
+        (Some(4), Some(4))
+    );
+}
+
+#[test]
+fn a_probe_is_a_commit_of_nothing() {
+    let mut store = open();
+    store.put(&["a"]);
+    let head = store.writer.head().unwrap();
+    let mut transaction = store.writer.begin().unwrap();
+    transaction.probe().unwrap();
+    transaction.commit(&head).unwrap();
+    assert_eq!(store.writer.head().unwrap(), head);
+    assert_eq!(store.page(&store.query(0)), (vec![1], 1));
 }

@@ -32,7 +32,7 @@ pub(super) async fn run(feed: FeedClient, shutdown: CancellationToken) {
 
 async fn change_price(feed: &FeedClient, cents: u32) -> Result<(), FeedError> {
     let (database, table, key) = RECORD;
-    let stored = feed.read_record("", database, table, key).await?;
+    let (stored, _revision) = feed.read_record("", database, table, key).await?;
     let mut record: Map<String, Value> = stored
         .and_then(|stored| serde_json::from_slice(&stored.value).ok())
         .unwrap_or_default();

@@ -5,15 +5,22 @@ mod greeting;
 mod samples;
 
 use std::io::Write;
+use std::time::Duration;
 
 use feedsvc::{Options, SchemaSource, Service};
 use greeting::Greeting;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::DevOptions;
+use crate::config::{DevOptions, Drain, SessionOptions};
 use crate::feed::FeedClient;
-use crate::server::{self, Failure, Server};
+use crate::server::{self, Failure, Server, ServerOptions};
+
+/// Somebody waits at a terminal, and there is no other instance to go to.
+const DRAIN: Drain = Drain {
+    window: Duration::ZERO,
+    deadline: Duration::from_secs(2),
+};
 
 /// Runs both services until `shutdown`.
 pub(crate) async fn run(options: DevOptions, shutdown: CancellationToken) -> Result<(), Failure> {
@@ -39,7 +46,17 @@ pub(crate) async fn run(options: DevOptions, shutdown: CancellationToken) -> Res
         .path_and_query("/")
         .build()
         .map_err(|error| Failure::FeedService(error.to_string()))?;
-    let server = Server::bind(options.listen, url.clone(), shutdown.clone()).await?;
+    let server = Server::bind(
+        ServerOptions {
+            listen: options.listen,
+            peer: std::net::SocketAddr::from(([127, 0, 0, 1], 0)),
+            feed: url.clone(),
+            sessions: SessionOptions::default(),
+            drain: DRAIN,
+        },
+        shutdown.clone(),
+    )
+    .await?;
     let ready_line = server.ready_line().map_err(Failure::Runtime)?;
     let greeting = Greeting {
         application: server.application().map_err(Failure::Runtime)?,

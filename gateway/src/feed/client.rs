@@ -44,6 +44,8 @@ pub(crate) struct FeedClient {
     /// The watch has a connection of its own: nothing that calls do can hold it up.
     watch: FeedStub<Channel>,
     instance: String,
+    /// Where other instances reach this one; empty: nowhere.
+    address: String,
 }
 
 /// A record, or with no key a whole table.
@@ -108,6 +110,15 @@ pub(crate) struct StoredSubscription {
     pub(crate) revision: u64,
 }
 
+/// The instance that holds a session's stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StreamOwner {
+    /// Its name.
+    pub(crate) instance: String,
+    /// Where other instances reach it; empty: nowhere.
+    pub(crate) address: String,
+}
+
 /// The answer to the opening of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Opened {
@@ -137,7 +148,13 @@ impl FeedClient {
             sessions: SessionsStub::new(calls),
             watch: FeedStub::new(endpoint.connect_lazy()).max_decoding_message_size(ANSWER_LIMIT_BYTES),
             instance,
+            address: String::new(),
         }
+    }
+
+    /// Notes in the records of streams that are opened from now on where other instances reach this one.
+    pub(crate) fn reached_at(self, address: String) -> FeedClient {
+        FeedClient { address, ..self }
     }
 
     /// Returns the name of this gateway process.
@@ -145,14 +162,14 @@ impl FeedClient {
         &self.instance
     }
 
-    /// Reads the present record, or `None` if there is none.
+    /// Reads the present record, or `None` if there is none, with the revision that the answer reflects.
     pub(crate) async fn read_record(
         &self,
         principal: &str,
         database: &str,
         table: &str,
         key: &str,
-    ) -> Result<Option<StoredRecord>, FeedError> {
+    ) -> Result<(Option<StoredRecord>, u64), FeedError> {
         let request = v1::GetRequest {
             feed: FEED.into(),
             principal: named(principal),
@@ -161,10 +178,11 @@ impl FeedClient {
             key: key.into(),
         };
         let answer = self.feed.clone().get(call(request)).await?.into_inner();
-        Ok(answer.record.map(|record| StoredRecord {
+        let record = answer.record.map(|record| StoredRecord {
             revision: record.revision,
             value: record.value,
-        }))
+        });
+        Ok((record, answer.revision))
     }
 
     /// Counts the records of a table; returns the count and the revision that it reflects.
@@ -324,6 +342,21 @@ impl FeedClient {
         }
     }
 
+    /// Reads the feed's head, at least that at the call's arrival; `near` is a revision that the caller has seen.
+    ///
+    /// # Errors
+    /// [`FeedError::LostHistory`] or [`FeedError::Compacted`] if the log does not know `near`.
+    pub(crate) async fn read_head(&self, near: u64) -> Result<u64, FeedError> {
+        let request = v1::LatestForRequest {
+            feed: FEED.into(),
+            principal: named(""),
+            after_revision: near,
+            ..Default::default()
+        };
+        let answer = self.feed.clone().latest_for(call(request)).await?.into_inner();
+        Ok(answer.until_revision)
+    }
+
     /// Makes a session; returns when that is durable.
     pub(crate) async fn create_session(
         &self,
@@ -363,6 +396,30 @@ impl FeedClient {
         answer.session.map(SessionRecord::read).ok_or(FeedError::Internal)
     }
 
+    /// Finds the instance that holds the session's stream.
+    pub(crate) async fn find_owner(
+        &self,
+        principal: &str,
+        id: &str,
+    ) -> Result<Option<StreamOwner>, FeedError> {
+        let request = v1::GetSessionRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            session_id: id.into(),
+        };
+        let answer = self
+            .sessions
+            .clone()
+            .get_session(call(request))
+            .await?
+            .into_inner();
+        let session = answer.session.ok_or(FeedError::Internal)?;
+        Ok((!session.owner_instance.is_empty()).then_some(StreamOwner {
+            instance: session.owner_instance,
+            address: session.owner_address,
+        }))
+    }
+
     /// Says whether some instance holds a live stream of the session.
     pub(crate) async fn has_live_stream(&self, principal: &str, id: &str) -> Result<bool, FeedError> {
         let request = v1::GetSessionRequest {
@@ -386,7 +443,7 @@ impl FeedClient {
             principal: named(principal),
             session_id: id.into(),
             instance: self.instance.clone(),
-            ..Default::default()
+            address: self.address.clone(),
         };
         let answer = self
             .sessions

@@ -10,6 +10,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use super::entry::Entry;
+use crate::protocol::cursor::FeedIdentity;
 
 /// The newest entries of the feed.
 pub(crate) struct Ring {
@@ -21,6 +22,7 @@ pub(crate) struct Ring {
 /// Invariant: every entry of the feed with a revision in `after + 1 ..= head` is in `entries`, in order.
 struct Inner {
     epoch: u64,
+    feed: FeedIdentity,
     after: u64,
     head: u64,
     entries: VecDeque<Entry>,
@@ -41,6 +43,7 @@ impl Ring {
     pub(crate) fn new(limit_bytes: usize) -> Ring {
         let inner = Inner {
             epoch: 0,
+            feed: FeedIdentity::NONE,
             after: 0,
             head: 0,
             entries: VecDeque::new(),
@@ -53,10 +56,11 @@ impl Ring {
         }
     }
 
-    /// Forgets everything and goes on after `revision`, in another history.
-    pub(crate) fn reset(&self, revision: u64) {
+    /// Forgets everything and goes on after `revision`, in another history: that of `feed`.
+    pub(crate) fn reset(&self, revision: u64, feed: FeedIdentity) {
         let mut inner = self.write();
         inner.epoch += 1;
+        inner.feed = feed;
         inner.entries.clear();
         inner.size_bytes = 0;
         inner.after = revision;
@@ -109,6 +113,18 @@ impl Ring {
     pub(crate) fn beginning(&self) -> (u64, u64) {
         let inner = self.read();
         (inner.epoch, inner.after)
+    }
+
+    /// Returns how often the history began anew, and of which feed it is.
+    pub(crate) fn history(&self) -> (u64, FeedIdentity) {
+        let inner = self.read();
+        (inner.epoch, inner.feed)
+    }
+
+    /// Returns what [`Ring::history`] and [`Ring::beginning`] do, of one moment.
+    pub(crate) fn start(&self) -> (u64, FeedIdentity, u64) {
+        let inner = self.read();
+        (inner.epoch, inner.feed, inner.after)
     }
 
     /// Returns the bell: its value is the head.
@@ -185,7 +201,7 @@ mod tests {
     #[test]
     fn a_reader_sees_exactly_what_comes_after_its_cursor() {
         let ring = Ring::new(1 << 20);
-        ring.reset(10);
+        ring.reset(10, FeedIdentity::NONE);
         ring.append((11..=15).map(entry), 15, 0);
         assert_eq!(
             visited(&ring, 10, u64::MAX, 100),

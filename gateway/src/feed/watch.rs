@@ -4,6 +4,7 @@
 //! the feed service turns out to have another history (restored, replaced, trimmed beyond the cursor), the ring begins
 //! anew at the service's head (see [`Ring::beginning`]): whoever relied on the old history has to begin anew too.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use super::client::FeedClient;
 use super::entry::Entry;
 use super::error::FeedError;
 use super::ring::Ring;
+use crate::protocol::cursor::FeedIdentity;
 
 /// The first pause before the watch connects again, and the longest. The first is short, since a restart takes a second;
 /// the longest keeps a gateway from waiting much longer than the service needs.
@@ -43,6 +45,8 @@ pub(crate) struct Watch {
     ring: Arc<Ring>,
     catalog: RwLock<Arc<Catalog>>,
     status: watch::Sender<WatchStatus>,
+    /// The oldest revision that the log still has, as of the newest answer; 0 before the first.
+    oldest: AtomicU64,
     /// The cursor of the hub, which the ring waits for.
     hub_position: watch::Receiver<u64>,
 }
@@ -69,6 +73,7 @@ impl Watch {
             ring,
             catalog,
             status: watch::Sender::new(status),
+            oldest: AtomicU64::new(0),
             hub_position,
         }
     }
@@ -76,6 +81,16 @@ impl Watch {
     /// Returns the exported tables as of the newest entry in the ring, or later.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the oldest revision that the feed's log still has, as far as it was told.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.oldest.load(Ordering::Relaxed)
+    }
+
+    /// Returns which feed is followed; none before the first answer.
+    pub(crate) fn feed(&self) -> FeedIdentity {
+        self.ring.history().1
     }
 
     /// Returns the present status.
@@ -137,7 +152,9 @@ impl Watch {
         match cursor {
             Some(cursor) if cursor.store_id == first.store_id => {}
             Some(_) => return Err(FeedError::LostHistory),
-            None => self.ring.reset(first.progress),
+            None => self
+                .ring
+                .reset(first.progress, FeedIdentity::of_store(&first.store_id)),
         }
         let position = cursor.insert(Cursor {
             store_id: first.store_id.clone(),
@@ -157,6 +174,7 @@ impl Watch {
         if answer.entries.iter().any(Catalog::is_changed_by) {
             self.refresh_catalog().await?;
         }
+        self.oldest.store(answer.oldest, Ordering::Relaxed);
         let catalog = self.catalog();
         let entries = answer
             .entries

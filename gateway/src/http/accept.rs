@@ -1,8 +1,9 @@
-//! Connections: accepts them, serves HTTP/1.1 on each, and ends them at the shutdown.
+//! Connections: accepts them, serves HTTP/1.1 or HTTP/2 on each, and ends them at the shutdown.
 //!
 //! An own loop instead of `axum::serve`, which has no header limits and time-outs and keeps 7 KB more for each
 //! connection.
 
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,32 +11,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, RETRY_AFTER};
-use http::{HeaderValue, StatusCode};
+use http::{Extensions, HeaderValue, Request, StatusCode};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioTimer;
 use hyper_util::service::TowerToHyperService;
-use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::answer::{refusal, retry_after};
+use super::http2::{self, HttpVersion};
 use super::socket::Socket;
 use crate::protocol::error::RpcError;
+use crate::session::WriteProgress;
 
 /// The largest header block, and so hyper's read buffer.
 const HEADER_LIMIT_BYTES: usize = 16 * 1024;
 
 /// How long a client may take for the headers of a request, or stay idle between two.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
-
-/// After so long without an acknowledgement of what was sent the peer is dead: two missed keep-alives.
-const PEER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connections beyond the limit that are accepted at a time, to be told 503 instead of being left waiting.
 const REFUSED_MAX: usize = 64;
@@ -46,18 +48,36 @@ const REFUSED_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to pause when no connection can be accepted, for example because no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// What the connections of a listener may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// How many there may be.
+    pub(crate) connections_max: usize,
+    /// How long one may take nothing of what is written.
+    pub(crate) write_timeout: Duration,
+}
+
+/// What is under way on the listeners.
+#[derive(Clone, Default)]
+pub(crate) struct Tasks {
+    /// The connections.
+    pub(crate) connections: TaskTracker,
+    /// Requests whose response has not begun yet. They are counted, not run here.
+    pub(crate) requests: TaskTracker,
+}
+
 /// Serves `router` on every connection of `listener` until `shutdown`; each connection is a task of `tasks`.
 ///
-/// Beyond `connections_max` a connection gets 503 for its request, and beyond a few of those none is accepted. At the
+/// Beyond its bound a connection gets 503 for its request, and beyond a few of those none is accepted. At the
 /// shutdown no connection is accepted any more, and each one ends after the response that it is sending.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    connections_max: usize,
-    tasks: TaskTracker,
+    bounds: Bounds,
+    tasks: Tasks,
     shutdown: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(connections_max));
+    let places = Arc::new(Semaphore::new(bounds.connections_max));
     let refused_places = Arc::new(Semaphore::new(REFUSED_MAX));
     let refusal = Router::new().fallback(refuse);
     let drain = Drain::default();
@@ -74,21 +94,22 @@ pub(crate) async fn serve(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => {
-                if let Err(error) = prepare(&stream) {
-                    debug!(%peer, %error, "cannot set the options of a connection");
-                }
+            Ok((stream, _)) => {
                 if !has_room && let Ok(free) = Arc::clone(&places).try_acquire_owned() {
                     // One came free while nobody called.
                     (has_room, place) = (true, Ok(free));
                 }
-                let (router, timeout) = if has_room {
+                let (router, header_timeout) = if has_room {
                     (router.clone(), HEADER_TIMEOUT)
                 } else {
                     (refusal.clone(), REFUSED_TIMEOUT)
                 };
-                let connection = connection(stream, router, timeout, drain.clone());
-                tasks.spawn(async move {
+                let timeouts = Timeouts {
+                    header: header_timeout,
+                    write: bounds.write_timeout,
+                };
+                let connection = connection(stream, router, timeouts, tasks.clone(), drain.clone());
+                tasks.connections.spawn(async move {
                     connection.await;
                     drop(place);
                 });
@@ -111,11 +132,38 @@ async fn refuse() -> Response {
     (close, refusal(StatusCode::SERVICE_UNAVAILABLE, &error)).into_response()
 }
 
-fn prepare(stream: &TcpStream) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    #[cfg(target_os = "linux")]
-    SockRef::from(stream).set_tcp_user_timeout(Some(PEER_TIMEOUT))?;
-    Ok(())
+/// Answers the requests of a connection; each is counted in `requests` until its response begins, and knows the
+/// connection's `progress`.
+pub(super) fn service(
+    router: Router,
+    progress: Arc<WriteProgress>,
+    requests: TaskTracker,
+) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send + 'static> + Clone
+{
+    let router = TowerToHyperService::new(router);
+    service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Connection(Arc::clone(&progress)));
+        let response = router.call(request.map(Body::new));
+        // Counts as long as it lives.
+        let request = requests.token();
+        async move {
+            let response = response.await;
+            drop(request);
+            response
+        }
+    })
+}
+
+/// What a request knows of the connection that it came by.
+#[derive(Clone)]
+struct Connection(Arc<WriteProgress>);
+
+/// Returns the progress of the connection that a request with these extensions came by.
+pub(super) fn progress_of(extensions: &Extensions) -> Arc<WriteProgress> {
+    extensions
+        .get::<Connection>()
+        .map(|connection| Arc::clone(&connection.0))
+        .unwrap_or_default()
 }
 
 /// The end of the connections of a listener.
@@ -135,14 +183,57 @@ impl Drain {
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, header_timeout: Duration, drain: Drain) {
+/// How long the client of a connection may take.
+#[derive(Clone, Copy, Debug)]
+struct Timeouts {
+    /// For the headers of a request.
+    header: Duration,
+    /// Before it takes something of what is written.
+    write: Duration,
+}
+
+/// Serves one connection, in the version of HTTP that its first bytes are of.
+async fn connection(stream: TcpStream, router: Router, timeouts: Timeouts, tasks: Tasks, drain: Drain) {
+    let version = tokio::select! {
+        // Nothing was asked yet, so there is nothing to answer.
+        () = drain.bell.cancelled() => return,
+        version = timeout(timeouts.header, http2::sniff(&stream)) => version,
+    };
+    match version {
+        Ok(Ok(HttpVersion::One)) => {
+            http1_connection(stream, router, timeouts, tasks.requests, drain).await;
+        }
+        // Apart from the rest, so that its size is not that of every connection.
+        Ok(Ok(HttpVersion::Two)) => {
+            let bell = drain.bell.cancelled_owned();
+            Box::pin(http2::serve(
+                Socket::new(stream, timeouts.write),
+                router,
+                tasks,
+                bell,
+            ))
+            .await;
+        }
+        Ok(Err(error)) => debug!(%error, "a connection ended before its first request"),
+        Err(_elapsed) => debug!("a connection sent nothing"),
+    }
+}
+
+async fn http1_connection(
+    stream: TcpStream,
+    router: Router,
+    timeouts: Timeouts,
+    requests: TaskTracker,
+    drain: Drain,
+) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
+        .header_read_timeout(timeouts.header)
         .max_buf_size(HEADER_LIMIT_BYTES);
-    let mut connection =
-        pin!(builder.serve_connection(Socket::new(stream), TowerToHyperService::new(router)));
+    let socket = Socket::new(stream, timeouts.write);
+    let service = service(router, socket.progress(), requests);
+    let mut connection = pin!(builder.serve_connection(socket, service));
     let mut bell = pin!(drain.bell.cancelled_owned());
     let (mut listens, mut drains) = (false, false);
     let ended = poll_fn(|context| {

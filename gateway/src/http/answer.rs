@@ -44,7 +44,7 @@ pub(super) fn respond(outcome: Outcome, form: AnswerForm) -> Response {
         }
         Outcome::Refused { cause, answer } => match cause {
             RefusalCause::Invalid => json(StatusCode::BAD_REQUEST, answer),
-            RefusalCause::UnknownSession => json(StatusCode::NOT_FOUND, answer),
+            RefusalCause::UnknownMethod | RefusalCause::UnknownSession => json(StatusCode::NOT_FOUND, answer),
             RefusalCause::Unavailable => {
                 let retry_after = [(RETRY_AFTER, retry_after())];
                 (retry_after, json(StatusCode::SERVICE_UNAVAILABLE, answer)).into_response()

@@ -44,12 +44,14 @@ const EXPOSED_HEADERS: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After, ET
 const PREFLIGHT_MAX_AGE: &str = "7200";
 
 /// Headers that decide whom a request is for and from: with two of them nobody knows which one was meant.
-const SINGLE_HEADERS: [HeaderName; 5] = [
+const SINGLE_HEADERS: [HeaderName; 7] = [
     HOST,
     ORIGIN,
     HeaderName::from_static("mcp-session-id"),
     HeaderName::from_static("mcp-protocol-version"),
     HeaderName::from_static("last-event-id"),
+    HeaderName::from_static("mcp-method"),
+    HeaderName::from_static("mcp-name"),
 ];
 
 /// Why a request is refused.

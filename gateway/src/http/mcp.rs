@@ -1,4 +1,4 @@
-//! The MCP endpoint of the legacy era: POST a message, GET the stream, DELETE the session.
+//! The MCP endpoint: POST a message; in the legacy era GET the stream and DELETE the session too.
 
 use std::sync::Arc;
 
@@ -9,16 +9,28 @@ use http::header::{ALLOW, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 
 use super::answer::{AnswerForm, SESSION_ID, refusal, respond};
-use super::body;
 use super::negotiate::{EVENT_STREAM, JSON, accepts, is_json};
-use crate::dispatch::{Dispatcher, Headers};
+use super::{accept, body};
+use crate::dispatch::{Dispatcher, Headers, Outcome};
 use crate::protocol::error::RpcError;
 
 /// The methods of the endpoint.
 const METHODS: &str = "DELETE, GET, POST";
 
+/// The same where clients may not delete their sessions.
+const METHODS_WITHOUT_DELETE: &str = "GET, POST";
+/// Those of the modern era, where a stream is the answer to a POST (MCP 2026-07-28, Streamable HTTP, Earlier Streamable HTTP
+/// Revisions).
+const MODERN_METHODS: &str = "POST";
+
 /// The header that names the protocol version.
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+/// The header that names the method, for who looks at headers only.
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+
+/// The header that names what the method is about.
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// The header that names the last event that a client has seen.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -30,12 +42,13 @@ pub(super) async fn post(State(dispatcher): State<Arc<Dispatcher>>, request: Req
         let error = RpcError::invalid_request(format!("Content-Type must be {JSON}"));
         return refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
     }
+    let takes_streams = accepts(&parts.headers, EVENT_STREAM);
     let form = if accepts(&parts.headers, JSON) {
         AnswerForm::Json
     } else {
         AnswerForm::EventStream
     };
-    if form == AnswerForm::EventStream && !accepts(&parts.headers, EVENT_STREAM) {
+    if form == AnswerForm::EventStream && !takes_streams {
         let error = RpcError::invalid_request("Accept must allow application/json and text/event-stream");
         return refusal(StatusCode::NOT_ACCEPTABLE, &error);
     }
@@ -43,35 +56,63 @@ pub(super) async fn post(State(dispatcher): State<Arc<Dispatcher>>, request: Req
         Ok(body) => body,
         Err(error) => return refusal(error.status(), &RpcError::invalid_request(error.to_string())),
     };
-    respond(dispatcher.post(read(&parts.headers), body).await, form)
+    let progress = accept::progress_of(&parts.extensions);
+    let outcome = dispatcher.post(read(&parts.headers), body, &progress).await;
+    if matches!(outcome, Outcome::Stream(_)) && !takes_streams {
+        let error = RpcError::invalid_request("Accept must allow text/event-stream: the answer is a stream");
+        return refusal(StatusCode::NOT_ACCEPTABLE, &error);
+    }
+    respond(outcome, form)
 }
 
 /// Opens the session's stream.
-pub(super) async fn get(State(dispatcher): State<Arc<Dispatcher>>, headers: HeaderMap) -> Response {
+pub(super) async fn get(State(dispatcher): State<Arc<Dispatcher>>, request: Request<Body>) -> Response {
+    let (parts, _) = request.into_parts();
+    let headers = parts.headers;
+    if read(&headers).are_modern() {
+        return refuse_method(MODERN_METHODS);
+    }
     if !accepts(&headers, EVENT_STREAM) {
         let error = RpcError::invalid_request("Accept must allow text/event-stream");
         return refusal(StatusCode::NOT_ACCEPTABLE, &error);
     }
-    respond(dispatcher.open(read(&headers)).await, AnswerForm::Json)
+    let progress = accept::progress_of(&parts.extensions);
+    respond(dispatcher.open(read(&headers), progress).await, AnswerForm::Json)
 }
 
 /// Ends the session.
 pub(super) async fn delete(State(dispatcher): State<Arc<Dispatcher>>, headers: HeaderMap) -> Response {
+    if read(&headers).are_modern() {
+        return refuse_method(MODERN_METHODS);
+    }
+    if !dispatcher.allows_delete() {
+        return refuse_method(METHODS_WITHOUT_DELETE);
+    }
     respond(dispatcher.delete(read(&headers)).await, AnswerForm::Json)
 }
 
 /// Refuses any other method; a HEAD too, which a router would serve as a GET: it would take the stream over and drop it.
-pub(super) async fn not_allowed() -> Response {
-    let error = RpcError::invalid_request(format!("/mcp serves {METHODS}"));
-    let allow = [(ALLOW, HeaderValue::from_static(METHODS))];
+pub(super) async fn not_allowed(State(dispatcher): State<Arc<Dispatcher>>) -> Response {
+    refuse_method(if dispatcher.allows_delete() {
+        METHODS
+    } else {
+        METHODS_WITHOUT_DELETE
+    })
+}
+
+fn refuse_method(methods: &'static str) -> Response {
+    let error = RpcError::invalid_request(format!("/mcp serves {methods}"));
+    let allow = [(ALLOW, HeaderValue::from_static(methods))];
     (allow, refusal(StatusCode::METHOD_NOT_ALLOWED, &error)).into_response()
 }
 
-fn read(headers: &HeaderMap) -> Headers<'_> {
+pub(super) fn read(headers: &HeaderMap) -> Headers<'_> {
     let value = |name: &HeaderName| headers.get(name).map(|value| value.as_bytes());
     Headers {
         session: value(&SESSION_ID),
         version: value(&PROTOCOL_VERSION),
         last_event_id: value(&LAST_EVENT_ID),
+        method: value(&METHOD),
+        name: value(&NAME),
     }
 }

@@ -1,6 +1,6 @@
 //! The HTTP surface: the only place that knows axum, hyper, headers, status codes and SSE.
 //!
-//! The path of a request: [`accept`] (connection) → [`guard`] (Host, Origin, CORS) → the router here → [`mcp`] or
+//! The path of a request: [`accept`] (connection, [`http2`]) → [`guard`] (Host, Origin, CORS) → the router here → [`mcp`], [`http_sse`] or
 //! [`rest`] → `dispatch` → [`answer`] (one exhaustive match from outcome to response). [`event_stream`] is the body of a
 //! GET stream.
 
@@ -10,6 +10,8 @@ mod answer;
 mod body;
 mod event_stream;
 mod guard;
+mod http2;
+mod http_sse;
 mod mcp;
 mod negotiate;
 mod rest;
@@ -22,7 +24,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 
-pub(crate) use accept::serve;
+pub(crate) use accept::{Bounds, Tasks, serve};
 
 use crate::dispatch::Dispatcher;
 
@@ -36,6 +38,16 @@ pub(crate) fn application(dispatcher: Arc<Dispatcher>, address: SocketAddr) -> R
                 .head(mcp::not_allowed)
                 .delete(mcp::delete)
                 .fallback(mcp::not_allowed),
+        )
+        .route(
+            http_sse::STREAM_PATH,
+            get(http_sse::get)
+                .head(http_sse::only_get)
+                .fallback(http_sse::only_get),
+        )
+        .route(
+            http_sse::MESSAGES_PATH,
+            post(http_sse::post).fallback(http_sse::only_post),
         )
         .fallback(rest::serve)
         .layer(from_fn_with_state(guard::Guard::new(address), guard::check))

@@ -2,30 +2,106 @@
 //!
 //! hyper writes a frame as three pieces: the size of the chunk, the frame, and the end of the chunk. For so few bytes a
 //! vectored write costs more than to copy them and send one piece.
+//!
+//! And it tells apart a peer that is dead from one that does not read. The kernel gives both up after the same time without
+//! progress (`TCP_USER_TIMEOUT` counts a closed window as well), by a reset. That is right for the first; the second is ended
+//! by the sweep over the streams, which lets it find a clean end when it reads on.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
+use socket2::SockRef;
 use tokio::net::TcpStream;
+use tracing::debug;
+
+use crate::session::WriteProgress;
 
 /// Up to this size pieces are put together: a frame or two with its chunk around it.
 const TOGETHER_BYTES: usize = 512;
 
+/// After so long without an acknowledgement of what was sent the peer is dead: two missed keep-alives.
+const PEER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// So much may wait unsent in the kernel. Without a limit a peer that does not read costs megabytes there, and is not noticed
+/// until they are full.
+#[cfg(target_os = "linux")]
+const UNSENT_BYTES_MAX: u32 = 256 * 1024;
+
 /// A connection.
-pub(super) struct Socket(TokioIo<TcpStream>);
+pub(super) struct Socket {
+    stream: TokioIo<TcpStream>,
+    progress: Arc<WriteProgress>,
+    /// How long it may take nothing.
+    write_timeout: Duration,
+}
 
 impl Socket {
-    /// Takes a connection over.
-    pub(super) fn new(stream: TcpStream) -> Socket {
-        Socket(TokioIo::new(stream))
+    /// Takes a connection over, sets its options, and notes whether it takes what is written. One that takes nothing for
+    /// `write_timeout` is left to others to end, and broken off some time after that.
+    pub(super) fn new(stream: TcpStream, write_timeout: Duration) -> Socket {
+        let prepared = stream
+            .set_nodelay(true)
+            .and_then(|()| limit_unsent(&stream))
+            .and_then(|()| give_up_after(&stream, PEER_TIMEOUT));
+        if let Err(error) = prepared {
+            debug!(%error, "cannot set the options of a connection");
+        }
+        Socket {
+            stream: TokioIo::new(stream),
+            progress: Arc::default(),
+            write_timeout,
+        }
+    }
+
+    /// Returns where it is noted.
+    pub(super) fn progress(&self) -> Arc<WriteProgress> {
+        Arc::clone(&self.progress)
     }
 
     fn inner(self: Pin<&mut Self>) -> Pin<&mut TokioIo<TcpStream>> {
-        Pin::new(&mut self.get_mut().0)
+        Pin::new(&mut self.get_mut().stream)
     }
+
+    fn note(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        let peer_timeout = match &written {
+            Poll::Pending => self
+                .progress
+                .note_stalled()
+                .then(|| self.write_timeout.saturating_add(PEER_TIMEOUT)),
+            Poll::Ready(_) => self.progress.note_moved().then_some(PEER_TIMEOUT),
+        };
+        if let Some(peer_timeout) = peer_timeout
+            && let Err(error) = give_up_after(self.stream.inner(), peer_timeout)
+        {
+            debug!(%error, "cannot set the options of a connection");
+        }
+        written
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn limit_unsent(stream: &TcpStream) -> io::Result<()> {
+    SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)
+}
+
+#[cfg(target_os = "linux")]
+fn give_up_after(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
+    SockRef::from(stream).set_tcp_user_timeout(Some(timeout))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn limit_unsent(_: &TcpStream) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_up_after(_: &TcpStream, _: Duration) -> io::Result<()> {
+    Ok(())
 }
 
 impl Read for Socket {
@@ -39,20 +115,27 @@ impl Read for Socket {
 }
 
 impl Write for Socket {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.inner().poll_write(context, bytes)
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = self.as_mut().inner().poll_write(context, bytes);
+        self.note(written)
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut together = [0; TOGETHER_BYTES];
-        match join(pieces, &mut together) {
-            Some(joined) => self.inner().poll_write(context, joined),
-            None => self.inner().poll_write_vectored(context, pieces),
-        }
+        let inner = self.as_mut().inner();
+        let written = match join(pieces, &mut together) {
+            Some(joined) => inner.poll_write(context, joined),
+            None => inner.poll_write_vectored(context, pieces),
+        };
+        self.note(written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What each MCP method does, for one request of one session.
+//! What each MCP method does, for one request of one session, or of the modern era ([`modern`]).
 //!
 //! A method knows the feed and the shapes of the wire, not the transport and not the session layer: what has to happen
 //! to the session's stream it returns as an [`Effect`].
@@ -7,6 +7,7 @@ mod completion;
 mod failure;
 mod lists;
 mod logging;
+pub(crate) mod modern;
 mod page;
 mod record;
 mod resources;
@@ -18,10 +19,13 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub(crate) use failure::Failure;
+pub(crate) use modern::CacheHints;
 pub(crate) use record::{RecordFailure, Records};
 
 use crate::feed::{Catalog, FeedClient};
 use crate::protocol::answer;
+use crate::protocol::complete;
+use crate::protocol::cursor::FeedIdentity;
 use crate::protocol::error::RpcError;
 use crate::protocol::mcp::EmptyResult;
 use crate::protocol::message::{Request, RequestId};
@@ -32,11 +36,13 @@ pub(crate) struct Call<'a> {
     pub(crate) feed: &'a FeedClient,
     /// The exported tables.
     pub(crate) catalog: Arc<Catalog>,
+    /// Which feed that is, as of before the call.
+    pub(crate) identity: FeedIdentity,
     /// The host and port that URIs of this server name.
     pub(crate) authority: &'a str,
     /// The name of the principal; empty: anonymous.
     pub(crate) principal: &'a str,
-    /// The id of the session.
+    /// The id of the session; empty in the modern era, which has none.
     pub(crate) session: &'a str,
     /// How many subscriptions a session may have.
     pub(crate) max_subscriptions: u32,
@@ -69,7 +75,13 @@ pub(crate) async fn call(call: &Call<'_>, request: &Request) -> Result<Done, Fai
         "ping" => done(id, &EmptyResult {}),
         "resources/list" => done(id, &resources::list(call, params)?),
         "resources/templates/list" => done(id, &resources::list_templates(call, params)?),
-        "resources/read" => done(id, &resources::read(call, params).await?),
+        "resources/read" => match resources::read(call, params).await? {
+            (result, None) => done(id, &result),
+            (result, Some(cursor)) => Ok(Done {
+                answer: complete::legacy_result(id, &result, &cursor.encode())?,
+                effect: Effect::None,
+            }),
+        },
         "resources/subscribe" => {
             subscriptions::subscribe(call, params).await?;
             done(id, &EmptyResult {})
@@ -85,7 +97,7 @@ pub(crate) async fn call(call: &Call<'_>, request: &Request) -> Result<Done, Fai
         "tools/call" => Err(lists::unknown_tool(params).into()),
         "prompts/list" => done(id, &lists::prompts(params)?),
         "prompts/get" => Err(lists::unknown_prompt(params).into()),
-        "completion/complete" => Err(completion::complete(params).into()),
+        "completion/complete" => done(id, &completion::complete(call, params)?),
         "logging/setLevel" => {
             logging::set_level(params)?;
             done(id, &EmptyResult {})

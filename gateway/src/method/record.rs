@@ -78,10 +78,11 @@ impl Records<'_> {
     /// Reads a record; `None` if it is absent.
     pub(crate) async fn read(&self, path: &str, key: &str) -> Result<Option<StoredRecord>, RecordFailure> {
         let table = self.table(path)?;
-        Ok(self
+        let (record, _revision) = self
             .feed
             .read_record(self.principal, &table.database, &table.name, key)
-            .await?)
+            .await?;
+        Ok(record)
     }
 
     /// Creates or replaces a record; returns when that is durable.

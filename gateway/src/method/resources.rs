@@ -5,7 +5,9 @@ use serde::Serialize;
 use super::page::{self, Page};
 use super::{Call, Failure, synthetic};
 use crate::feed::{FeedError, Table};
+use crate::protocol::cursor::Cursor;
 use crate::protocol::error::RpcError;
+use crate::protocol::event_id::{EventId, Slot};
 use crate::protocol::mcp::{ReadResourceResult, Resource, ResourcesListResult, TextContents};
 use crate::protocol::message::Params;
 use crate::protocol::resource_uri::{self, ResourceUri, RowUri};
@@ -90,31 +92,47 @@ pub(super) fn list_templates(call: &Call<'_>, params: &Params) -> Result<Templat
 }
 
 /// Reads a record, a table's descriptor or a synthetic resource. A record's digits are those it was written with.
-pub(super) async fn read(call: &Call<'_>, params: &Params) -> Result<ReadResourceResult, Failure> {
+///
+/// The cursor is that of the state that the text was taken from: who listens from there misses nothing. What is no state of
+/// the feed has none.
+pub(super) async fn read(
+    call: &Call<'_>,
+    params: &Params,
+) -> Result<(ReadResourceResult, Option<Cursor>), Failure> {
     let uri = match params.string("uri") {
         Ok(Some(uri)) => uri,
         Ok(None) | Err(_) => {
             return Err(RpcError::invalid_params("resources/read requires params.uri").into());
         }
     };
-    let text = match resource_uri::parse(&uri) {
-        Ok(ResourceUri::Row(row)) => read_row(call, &uri, &row).await?,
+    let (text, revision) = match resource_uri::parse(&uri) {
+        Ok(ResourceUri::Row(row)) => {
+            let (text, revision) = read_row(call, &uri, &row).await?;
+            (text, Some(revision))
+        }
         Ok(ResourceUri::Synthetic(name)) => {
-            synthetic::read(call, &name).ok_or_else(|| RpcError::resource_not_found(&uri))?
+            let text = synthetic::read(call, &name).ok_or_else(|| RpcError::resource_not_found(&uri))?;
+            (text, None)
         }
         Ok(ResourceUri::Custom(_)) => return Err(RpcError::resource_not_found(&uri).into()),
         Err(error) => return Err(RpcError::invalid_params(format!("invalid uri {uri}: {error}")).into()),
     };
-    Ok(ReadResourceResult {
+    let cursor = revision.map(|revision| Cursor {
+        feed: call.identity,
+        id: EventId::new(revision, Slot::Bookmark),
+    });
+    let result = ReadResourceResult {
         contents: vec![TextContents {
             uri,
             mime_type: JSON,
             text,
         }],
-    })
+    };
+    Ok((result, cursor))
 }
 
-async fn read_row(call: &Call<'_>, uri: &str, row: &RowUri) -> Result<String, Failure> {
+/// Reads a record or a table's descriptor, with the revision that the text reflects.
+async fn read_row(call: &Call<'_>, uri: &str, row: &RowUri) -> Result<(String, u64), Failure> {
     let table = call
         .catalog
         .find(&row.path)
@@ -122,19 +140,20 @@ async fn read_row(call: &Call<'_>, uri: &str, row: &RowUri) -> Result<String, Fa
     let Some(key) = &row.key else {
         return describe(call, table).await.map_err(|error| denied(uri, error));
     };
-    let record = call
+    let (record, revision) = call
         .feed
         .read_record(call.principal, &table.database, &table.name, key)
         .await
-        .map_err(|error| denied(uri, error))?
-        .ok_or_else(|| RpcError::resource_not_found(uri))?;
-    String::from_utf8(record.value.into()).map_err(|error| {
+        .map_err(|error| denied(uri, error))?;
+    let record = record.ok_or_else(|| RpcError::resource_not_found(uri))?;
+    let text = String::from_utf8(record.value.into()).map_err(|error| {
         tracing::error!(uri, %error, "a record is not UTF-8");
         Failure::Internal
-    })
+    })?;
+    Ok((text, revision))
 }
 
-async fn describe(call: &Call<'_>, table: &Table) -> Result<String, FeedError> {
+async fn describe(call: &Call<'_>, table: &Table) -> Result<(String, u64), FeedError> {
     let (record_count, revision) = call
         .feed
         .count_records(call.principal, &table.database, &table.name)
@@ -151,10 +170,11 @@ async fn describe(call: &Call<'_>, table: &Table) -> Result<String, FeedError> {
         record_count,
         revision,
     };
-    serde_json::to_string(&descriptor).map_err(|error| {
+    let text = serde_json::to_string(&descriptor).map_err(|error| {
         tracing::error!(%error, "cannot describe a table");
         FeedError::Internal
-    })
+    })?;
+    Ok((text, revision))
 }
 
 fn denied(uri: &str, error: FeedError) -> Failure {

@@ -54,7 +54,7 @@ fn about() -> Value {
         "name": "tidegate",
         "version": env!("CARGO_PKG_VERSION"),
         "profile": "application",
-        "protocolVersions": era::supported(),
+        "protocolVersions": era::supported().into_iter().chain([era::MODERN]).collect::<Vec<_>>(),
     })
 }
 

@@ -31,6 +31,36 @@ pub(crate) fn result(id: &RequestId, result: &impl Serialize) -> Result<Vec<u8>,
     Ok(out)
 }
 
+/// Encodes the answer of a request that succeeded, with members put before those of `result`, which must be an object.
+///
+/// # Errors
+/// As [`result`].
+pub(super) fn result_with(
+    id: &RequestId,
+    before: &[u8],
+    result: &impl Serialize,
+) -> Result<Vec<u8>, EncodeError> {
+    let mut out = begin(Some(id));
+    out.extend_from_slice(b"\"result\":{");
+    out.extend_from_slice(before);
+    let start = out.len();
+    line::push(&mut out, result).map_err(|source| EncodeError {
+        id: id.clone(),
+        source,
+    })?;
+    // The object's own brace becomes the comma between the two, or goes when it has no members.
+    match out.get_mut(start..) {
+        Some([b'{', b'}']) => out.truncate(start),
+        Some([brace @ b'{', ..]) => {
+            *brace = b',';
+            out.pop();
+        }
+        Some(_) | None => debug_assert!(false, "a result is an object"),
+    }
+    out.extend_from_slice(b"}}");
+    Ok(out)
+}
+
 /// Encodes the answer of a request that failed. Without a known id there is no `id` member (MCP 2025-11-25, Overview,
 /// Error Responses), neither null nor one that was made up.
 pub(crate) fn error(id: Option<&RequestId>, error: &RpcError) -> Vec<u8> {

@@ -1,10 +1,52 @@
-//! Protocol versions, and what depends on them.
+//! Protocol versions, the two eras that they fall into, and what depends on them.
 
 use std::fmt;
 
 use serde_json::json;
 
 use super::error::RpcError;
+use super::message::Params;
+
+/// The one version of the modern era that is served, the era without sessions (MCP 2026-07-28, Versioning, Terminology).
+pub(crate) const MODERN: &str = "2026-07-28";
+
+/// The `_meta` key that makes a request modern, whatever else it carries.
+pub(super) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// Which of the two ways of speaking MCP a request means; decided here and nowhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Era {
+    /// Up to 2025-11-25: a session that `initialize` makes.
+    Legacy,
+    /// From 2026-07-28 on: every request says all that there is to know.
+    Modern,
+}
+
+impl Era {
+    /// Decides by the `MCP-Protocol-Version` header and, where there is one, the message's parameters.
+    pub(crate) fn of(header: Option<&[u8]>, params: Option<&Params>) -> Era {
+        if header.is_some_and(is_modern)
+            || params.is_some_and(|params| params.meta().get(VERSION_KEY).is_some())
+        {
+            Era::Modern
+        } else {
+            Era::Legacy
+        }
+    }
+}
+
+/// Says whether a header names a version of the modern era: a date from [`MODERN`] on, served or not.
+fn is_modern(header: &[u8]) -> bool {
+    let is_date = header.len() == MODERN.len()
+        && header.iter().zip(MODERN.bytes()).all(|(byte, model)| {
+            if model == b'-' {
+                *byte == b'-'
+            } else {
+                byte.is_ascii_digit()
+            }
+        });
+    is_date && header >= MODERN.as_bytes()
+}
 
 /// A version of the legacy era, the one with sessions; later ones are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,6 +76,9 @@ pub(crate) struct Features {
 impl Version {
     /// The one that is preferred.
     pub(crate) const LATEST: Version = Version::V2025_11_25;
+
+    /// The one whose transport is HTTP+SSE.
+    pub(crate) const HTTP_SSE: Version = Version::V2024_11_05;
 
     /// Every legacy version, the oldest first.
     pub(crate) const ALL: [Version; 4] = [
@@ -120,7 +165,50 @@ pub(crate) fn supported() -> [&'static str; 4] {
 #[cfg(test)]
 mod tests {
     use super::super::error::INVALID_REQUEST;
-    use super::{Features, Version, check_header, supported};
+    use super::super::message::{Body, Message, parse};
+    use super::{Era, Features, Version, check_header, supported};
+
+    #[test]
+    fn b_1_4_the_era_is_that_of_the_meta_version_or_of_the_header() {
+        let check = |header: Option<&str>, params: &str, expected: Era| {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#);
+            let Ok(Body::Single(Message::Request(request))) = parse(body.as_bytes()) else {
+                panic!("{body} is no request");
+            };
+            let era = Era::of(header.map(str::as_bytes), Some(&request.params));
+            assert_eq!(era, expected, "{header:?} {params}");
+        };
+        let meta =
+            |version: &str| format!(r#"{{"_meta":{{"io.modelcontextprotocol/protocolVersion":{version}}}}}"#);
+        for header in [
+            None,
+            Some("2025-11-25"),
+            Some("1999-01-01"),
+            Some("v999.0.0"),
+            Some(""),
+        ] {
+            check(header, "{}", Era::Legacy);
+            check(header, "null", Era::Legacy);
+            check(header, r#"{"_meta":{"progressToken":1}}"#, Era::Legacy);
+            for version in ["\"2026-07-28\"", "\"2025-11-25\"", "\"v999.0.0\"", "null", "7"] {
+                check(header, &meta(version), Era::Modern);
+            }
+        }
+        for header in ["2026-07-28", "2026-07-29", "2027-01-01", "9999-99-99"] {
+            check(Some(header), "{}", Era::Modern);
+            assert_eq!(Era::of(Some(header.as_bytes()), None), Era::Modern);
+        }
+        for header in [
+            "2026-07-27",
+            "2026-07-28 ",
+            "2026-07-281",
+            "2026-07-2",
+            "2026/07/28",
+            "DRAFT-2026",
+        ] {
+            assert_eq!(Era::of(Some(header.as_bytes()), None), Era::Legacy, "{header}");
+        }
+    }
 
     fn check(text: &str, version: Version, features: Features) {
         assert_eq!(Version::find(text), Some(version));

@@ -14,6 +14,12 @@ pub(crate) const INVALID_PARAMS: i64 = -32602;
 pub(crate) const INTERNAL_ERROR: i64 = -32603;
 /// A resource that does not exist (MCP 2025-11-25, Resources, Error Handling).
 pub(crate) const RESOURCE_NOT_FOUND: i64 = -32002;
+/// A header that is missing, malformed, or says something else than the body (MCP 2026-07-28, Overview, Error Codes).
+pub(crate) const HEADER_MISMATCH: i64 = -32020;
+/// The client did not declare a capability that the request needs (MCP 2026-07-28, Overview, Error Codes).
+pub(crate) const MISSING_CAPABILITY: i64 = -32021;
+/// A version of the modern era that is not served (MCP 2026-07-28, Overview, Error Codes).
+pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// The `error` of a JSON-RPC response. Its message goes to the client: what a client can act on, never a cause.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -68,6 +74,36 @@ impl RpcError {
             .with_data(json!({ "uri": uri }))
     }
 
+    /// Makes a [`HEADER_MISMATCH`].
+    pub(crate) fn header_mismatch(message: impl Into<String>) -> RpcError {
+        RpcError::new(HEADER_MISMATCH, message)
+    }
+
+    /// Makes a [`MISSING_CAPABILITY`]; `capability` is one of the names in `ClientCapabilities`.
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "no method that is served needs a capability of the client yet"
+        )
+    )]
+    pub(crate) fn missing_capability(capability: &str) -> RpcError {
+        RpcError::new(
+            MISSING_CAPABILITY,
+            format!("this request needs the client capability {capability}"),
+        )
+        .with_data(json!({ "requiredCapabilities": { capability: {} } }))
+    }
+
+    /// Makes an [`UNSUPPORTED_VERSION`]: with `data.supported` and `data.requested`.
+    pub(crate) fn unsupported_version(requested: &str, supported: &[&str]) -> RpcError {
+        RpcError::new(
+            UNSUPPORTED_VERSION,
+            format!("unsupported protocol version: {requested}"),
+        )
+        .with_data(json!({ "supported": supported, "requested": requested }))
+    }
+
     /// Returns the error with `data` in place of what it had.
     pub(crate) fn with_data(mut self, data: Value) -> RpcError {
         self.data = Some(Box::new(data));
@@ -100,6 +136,15 @@ mod tests {
         check(
             RpcError::resource_not_found("a:b"),
             r#"resource not found: a:b (-32002) {"uri":"a:b"}"#,
+        );
+        check(RpcError::header_mismatch("a"), "a (-32020)");
+        check(
+            RpcError::missing_capability("sampling"),
+            r#"this request needs the client capability sampling (-32021) {"requiredCapabilities":{"sampling":{}}}"#,
+        );
+        check(
+            RpcError::unsupported_version("x", &["2026-07-28"]),
+            r#"unsupported protocol version: x (-32022) {"supported":["2026-07-28"],"requested":"x"}"#,
         );
         check(RpcError::new(7, "a").with_data(1.into()), "a (7) 1");
     }

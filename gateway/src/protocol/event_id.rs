@@ -62,6 +62,11 @@ impl EventId {
         self.0
     }
 
+    /// Returns the number of the slot, which need be none of [`Slot`].
+    pub(crate) const fn slot(self) -> u64 {
+        self.0 & ((1 << EventId::SLOT_BITS) - 1)
+    }
+
     /// Returns the revision of what caused the frame.
     pub(crate) const fn revision(self) -> u64 {
         self.0 >> EventId::SLOT_BITS

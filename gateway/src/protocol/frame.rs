@@ -86,12 +86,25 @@ pub(crate) fn with_retry(frame: &[u8], retry: Duration) -> Bytes {
     encode(None, [b"retry: ", millis(retry).as_bytes(), b"\n", frame])
 }
 
-/// At least one millisecond: with 0 some clients reconnect in a tight loop, others take their own default.
 /// Encodes a message that is one line of JSON, without an id.
 pub(crate) fn message(line: &[u8]) -> Bytes {
     encode(None, [b"event: message\ndata: ", line, b"\n\n"])
 }
 
+/// Encodes the event that tells a client of HTTP+SSE where to POST (MCP 2024-11-05, Transports, HTTP with SSE). Relative, so
+/// that it holds behind any proxy. `session` is visible ASCII that needs no escape.
+pub(crate) fn endpoint(session: &str) -> Bytes {
+    encode(
+        None,
+        [
+            b"event: endpoint\ndata: /messages?session=",
+            session.as_bytes(),
+            b"\n\n",
+        ],
+    )
+}
+
+/// At least one millisecond: with 0 some clients reconnect in a tight loop, others take their own default.
 fn millis(retry: Duration) -> Digits {
     Digits::new(u64::try_from(retry.as_millis()).unwrap_or(u64::MAX).max(1))
 }

@@ -82,6 +82,37 @@ impl InitializeResult {
     }
 }
 
+/// The result of `server/discover` (MCP 2026-07-28, Discovery).
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DiscoverResult {
+    supported_versions: &'static [&'static str],
+    capabilities: ServerCapabilities,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<String>,
+}
+
+impl DiscoverResult {
+    /// Makes the result; `supported` are the versions of the modern era.
+    pub(crate) fn new(supported: &'static [&'static str], instructions: Option<String>) -> DiscoverResult {
+        DiscoverResult {
+            supported_versions: supported,
+            capabilities: ServerCapabilities {
+                extensions: Some(Extensions::default()),
+                ..ServerCapabilities::default()
+            },
+            instructions,
+        }
+    }
+}
+
+/// The extensions that are served (MCP 2026-07-28, Versioning, Extension Negotiation).
+#[derive(Clone, Debug, Default, Serialize)]
+struct Extensions {
+    #[serde(rename = "dev.tidegate/resume")]
+    resume: EmptyResult,
+}
+
 /// What the server can do: all of it, always (rule B-3.2).
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -91,6 +122,8 @@ struct ServerCapabilities {
     prompts: ListCapability,
     completions: EmptyResult,
     logging: EmptyResult,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extensions: Option<Extensions>,
 }
 
 impl Default for ServerCapabilities {
@@ -104,6 +137,7 @@ impl Default for ServerCapabilities {
             prompts: ListCapability { list_changed: true },
             completions: EmptyResult {},
             logging: EmptyResult {},
+            extensions: None,
         }
     }
 }
@@ -191,8 +225,8 @@ mod tests {
     use super::super::error::{INVALID_PARAMS, RpcError};
     use super::super::message::{Body, Message, parse};
     use super::{
-        EmptyResult, InitializeParams, InitializeResult, ReadResourceResult, Resource, ResourcesListResult,
-        TextContents,
+        DiscoverResult, EmptyResult, InitializeParams, InitializeResult, ReadResourceResult, Resource,
+        ResourcesListResult, TextContents,
     };
 
     fn read(params: &str) -> Result<InitializeParams, RpcError> {
@@ -265,6 +299,12 @@ mod tests {
         check(
             &InitializeResult::new(Version::V2025_06_18, None),
             initialized.clone(),
+        );
+        let mut capabilities = initialized["capabilities"].clone();
+        capabilities["extensions"] = json!({"dev.tidegate/resume": {}});
+        check(
+            &DiscoverResult::new(&["2026-07-28"], None),
+            json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}),
         );
         initialized["instructions"] = "read first".into();
         check(

@@ -33,6 +33,17 @@ pub(crate) enum Message {
     Response(Response),
 }
 
+impl Message {
+    /// Returns the arguments; a response has none.
+    pub(crate) fn params(&self) -> Option<&Params> {
+        match self {
+            Message::Request(request) => Some(&request.params),
+            Message::Notification(notification) => Some(&notification.params),
+            Message::Response(_) => None,
+        }
+    }
+}
+
 /// A method call that is to be answered under its id.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -50,10 +61,6 @@ pub(crate) struct Notification {
     /// Any text; whether it is known is decided elsewhere.
     pub(crate) method: String,
     /// Its arguments.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "read once calls that can be cancelled are served")
-    )]
     pub(crate) params: Params,
 }
 
@@ -247,6 +254,15 @@ impl Params {
                 Members::read(raw.get()).map_err(|_| RpcError::invalid_params("params must be an object"))
             }
         }
+    }
+
+    /// Returns the members of `_meta`; none if there is no such object.
+    pub(crate) fn meta(&self) -> Members<'_> {
+        let members = self.members().unwrap_or_default();
+        members
+            .get("_meta")
+            .and_then(|meta| Members::read(meta.get()).ok())
+            .unwrap_or_default()
     }
 
     /// Returns the string member `name`; `None` if it is absent or null.

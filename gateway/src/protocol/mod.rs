@@ -5,17 +5,25 @@
 //!
 //! - [`json`], [`message`], [`error`], [`answer`]: JSON-RPC 2.0 in and out.
 //! - [`era`], [`mcp`]: protocol versions with what depends on them, and the MCP types that are served.
+//! - [`request_meta`], [`header_value`], [`complete`]: what a request of the modern era carries, and its result.
+//! - [`listen`], [`listen_frame`], [`cursor`]: `subscriptions/listen`, its frames, and the cursor of the resume extension.
 //! - [`event_id`], [`frame`]: the cursor of a GET stream, and the SSE frames that carry it.
 //! - [`resource_uri`]: which resource a URI names.
 //! - [`mod@line`]: text and numbers written so that they stay on one line.
 
 pub(crate) mod answer;
+pub(crate) mod complete;
+pub(crate) mod cursor;
 pub(crate) mod era;
 pub(crate) mod error;
 pub(crate) mod event_id;
 pub(crate) mod frame;
+pub(crate) mod header_value;
 pub(crate) mod json;
 pub(crate) mod line;
+pub(crate) mod listen;
+pub(crate) mod listen_frame;
 pub(crate) mod mcp;
 pub(crate) mod message;
+pub(crate) mod request_meta;
 pub(crate) mod resource_uri;

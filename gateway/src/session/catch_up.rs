@@ -41,7 +41,7 @@ pub(super) async fn open(sessions: Arc<Sessions>, stream: Arc<Stream>, last: Las
     let before = snapshot.subscriptions.as_of(opened.fence);
     let mut blocks = missed(&sessions, &stream, &opened, &before, last).await;
     let opening = EventId::new(opened.fence, Slot::Opening);
-    if stream.version.features().opening_block {
+    if stream.features.opening_block {
         blocks.push(Block {
             id: Some(opening),
             spelling: None,
@@ -124,29 +124,30 @@ async fn missed(
     subscriptions: &Subscriptions,
     last: LastEventId,
 ) -> Vec<Block> {
+    let opening = EventId::new(opened.fence, Slot::Opening);
     match last {
         LastEventId::Absent if subscriptions.iter().next().is_none() => Vec::new(),
         LastEventId::Id(cursor)
             if cursor.revision() <= opened.fence && cursor.revision() + 1 >= opened.oldest =>
         {
             let Ok(blocks) = collect(sessions, stream, subscriptions, cursor, opened.fence).await else {
-                return tell_gap(subscriptions);
+                return tell_gap(subscriptions, opening);
             };
             blocks
         }
         LastEventId::NotANumber => {
             let mut blocks = newest_frames(sessions, subscriptions, opened.fence).await;
-            blocks.extend(tell_gap(subscriptions));
+            blocks.extend(tell_gap(subscriptions, opening));
             blocks
         }
         LastEventId::Absent | LastEventId::Id(_) | LastEventId::AboveRange | LastEventId::PostStream => {
-            tell_gap(subscriptions)
+            tell_gap(subscriptions, opening)
         }
     }
 }
 
 /// Brings a stream from `after` to the present, in passes while its client takes what they bring, and lets it go live.
-async fn go_on(sessions: &Sessions, stream: &Arc<Stream>, mut after: EventId) {
+pub(super) async fn go_on(sessions: &Sessions, stream: &Arc<Stream>, mut after: EventId) {
     let mut revision = start(after);
     loop {
         match sessions.hub.go_live(stream, after, revision) {
@@ -162,7 +163,7 @@ async fn go_on(sessions: &Sessions, stream: &Arc<Stream>, mut after: EventId) {
         let end = EventId::new(until, Slot::Bookmark);
         let blocks = match collect(sessions, stream, &snapshot.subscriptions, after, until).await {
             Ok(blocks) => blocks,
-            Err(Gap) => tell_gap(&snapshot.subscriptions),
+            Err(Gap) => tell_gap(&snapshot.subscriptions, end),
         };
         sessions.hub.prepare(stream, &snapshot, blocks, end);
         (after, revision) = (end, until);
@@ -170,10 +171,10 @@ async fn go_on(sessions: &Sessions, stream: &Arc<Stream>, mut after: EventId) {
 }
 
 /// The log no longer has what came after the cursor.
-struct Gap;
+pub(super) struct Gap;
 
 /// Returns the blocks for everything after `after` up to revision `until`, in rising order.
-async fn collect(
+pub(super) async fn collect(
     sessions: &Sessions,
     stream: &Stream,
     subscriptions: &Subscriptions,
@@ -286,7 +287,7 @@ async fn collect_from_log(
             };
             let id = EventId::new(revision, slot);
             if revision > subscription.revision && id > after {
-                blocks.push(notice(Some(id), subscription));
+                blocks.push(subscriptions.notice(Some(id), subscription));
             }
         }
     }
@@ -316,27 +317,29 @@ async fn newest_frames(sessions: &Sessions, subscriptions: &Subscriptions, until
     blocks.into()
 }
 
-/// Returns the notices of a gap: every subscribed URI and every list once, without id.
-fn tell_gap(subscriptions: &Subscriptions) -> Vec<Block> {
-    let mut blocks: Vec<Block> = subscriptions
-        .iter()
-        .map(|subscription| notice(None, subscription))
-        .collect();
-    blocks.sort_unstable_by(|a, b| a.bytes.cmp(&b.bytes));
-    blocks.extend(ListKind::ALL.map(|kind| Block {
-        id: None,
-        spelling: None,
-        bytes: frame::list_changed(None, kind),
-    }));
-    blocks
-}
-
-fn notice(id: Option<EventId>, subscription: &Subscription) -> Block {
-    Block {
-        id,
-        spelling: Some(Arc::clone(&subscription.spelling)),
-        bytes: frame::updated(id, &subscription.spelling),
+/// Returns the notices of a gap: every subscribed URI and every list once, without id. `end` is where a client goes on
+/// that was told all of them.
+pub(super) fn tell_gap(subscriptions: &Subscriptions, end: EventId) -> Vec<Block> {
+    let form = subscriptions.form();
+    let mut watched: Vec<&Subscription> = subscriptions.iter().collect();
+    watched.sort_unstable_by(|a, b| a.spelling.as_bytes().cmp(b.spelling.as_bytes()));
+    let lists: Vec<ListKind> = form.gap_lists().collect();
+    let count = watched.len() + lists.len();
+    let place = |index: usize| (form.ends_gap_with_cursor() && index + 1 == count).then_some(end);
+    let mut blocks = Vec::with_capacity(count);
+    for subscription in watched {
+        let block = subscriptions.notice(place(blocks.len()), subscription);
+        blocks.push(Block { id: None, ..block });
     }
+    for kind in lists {
+        let bytes = form.list_changed(place(blocks.len()), kind);
+        blocks.push(Block {
+            id: None,
+            spelling: None,
+            bytes,
+        });
+    }
+    blocks
 }
 
 /// Returns the revision after which entries can cause frames with ids above `after`.

@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::{Bytes, BytesMut};
 
+use super::form::Form;
 use super::positions::Positions;
 use crate::protocol::event_id::EventId;
 use crate::protocol::frame::EncodedUri;
@@ -20,7 +21,7 @@ pub(super) struct Frame {
     pub(super) id: EventId,
     /// The spelling in which it names its URI.
     pub(super) spelling: Arc<EncodedUri>,
-    /// The whole block as it goes out.
+    /// What the streams of its group share: all of the block, or what follows the subscription id (see `form`).
     pub(super) bytes: Bytes,
 }
 
@@ -105,9 +106,14 @@ impl FrameRing {
 
     /// Takes the frames at the first of these rising positions, at most about `max_bytes` of them but one at least.
     ///
-    /// One frame is handed out as it is, several as one copy: a socket write of one piece is cheaper than that of many.
-    /// `None` if the first position is not published yet, or there is none.
-    pub(super) fn take(&self, positions: &Positions, max_bytes: usize) -> Result<Option<Taken>, Dropped> {
+    /// One whole frame is handed out as it is, several, or those of a listen, as one copy: a socket write of one piece is
+    /// cheaper than that of many. `None` if the first position is not published yet, or there is none.
+    pub(super) fn take(
+        &self,
+        positions: &Positions,
+        form: &Form,
+        max_bytes: usize,
+    ) -> Result<Option<Taken>, Dropped> {
         let published = self.published();
         let Some(first) = positions.first().filter(|position| *position < published) else {
             return Ok(None);
@@ -115,7 +121,7 @@ impl FrameRing {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
         let front = inner.get(first)?;
         let mut count = 1;
-        let mut size_bytes = front.bytes.len();
+        let mut size_bytes = form_size_bytes(form, front);
         let mut last = front.id;
         for position in positions
             .iter()
@@ -123,14 +129,14 @@ impl FrameRing {
             .take_while(|position| *position < published)
         {
             let frame = inner.get(position)?;
-            if size_bytes + frame.bytes.len() > max_bytes {
+            if size_bytes + form_size_bytes(form, frame) > max_bytes {
                 break;
             }
-            size_bytes += frame.bytes.len();
+            size_bytes += form_size_bytes(form, frame);
             last = frame.id;
             count += 1;
         }
-        if count == 1 {
+        if count == 1 && size_bytes == front.bytes.len() {
             return Ok(Some(Taken {
                 bytes: front.bytes.clone(),
                 count,
@@ -139,7 +145,11 @@ impl FrameRing {
         }
         let mut bytes = BytesMut::with_capacity(size_bytes);
         for position in positions.iter().take(count) {
-            bytes.extend_from_slice(&inner.get(position)?.bytes);
+            let frame = inner.get(position)?;
+            let (head, tag) = form.before(frame.id);
+            bytes.extend_from_slice(head);
+            bytes.extend_from_slice(tag);
+            bytes.extend_from_slice(&frame.bytes);
         }
         Ok(Some(Taken {
             bytes: bytes.freeze(),
@@ -166,6 +176,12 @@ impl Inner {
             .get(usize::try_from(index).map_err(|_| Dropped)?)
             .ok_or(Dropped)
     }
+}
+
+/// Returns how large a frame is for a stream of this form.
+fn form_size_bytes(form: &Form, frame: &Frame) -> usize {
+    let (head, tag) = form.before(frame.id);
+    head.len() + tag.len() + frame.bytes.len()
 }
 
 fn frame_size_bytes(frame: &Frame) -> usize {
@@ -195,9 +211,9 @@ mod tests {
     fn nothing_is_read_before_it_is_published() {
         let ring = ring(&mut vec![frame(1, "a"), frame(2, "b")], 1 << 20);
         let positions = Positions::from_iter([0, 1]);
-        assert!(ring.take(&positions, 100).unwrap().is_none());
+        assert!(ring.take(&positions, &Form::Session, 100).unwrap().is_none());
         ring.publish();
-        let taken = ring.take(&positions, 100).unwrap().unwrap();
+        let taken = ring.take(&positions, &Form::Session, 100).unwrap().unwrap();
         assert_eq!(
             (&taken.bytes[..], taken.count, taken.last.revision()),
             (&b"ab"[..], 2, 2)
@@ -213,7 +229,7 @@ mod tests {
         ring.publish();
         let taken = |positions: &[u64], max| {
             let taken = ring
-                .take(&positions.iter().copied().collect(), max)
+                .take(&positions.iter().copied().collect(), &Form::Session, max)
                 .unwrap()
                 .unwrap();
             String::from_utf8(taken.bytes.to_vec()).unwrap()
@@ -229,11 +245,15 @@ mod tests {
         let ring = ring(&mut vec![frame(1, "a"), frame(2, "b")], limit);
         ring.publish();
         assert_eq!(
-            ring.take(&Positions::from_iter([0, 1]), 100).unwrap_err(),
+            ring.take(&Positions::from_iter([0, 1]), &Form::Session, 100)
+                .unwrap_err(),
             Dropped
         );
         assert_eq!(
-            ring.take(&Positions::from_iter([1]), 100).unwrap().unwrap().bytes,
+            ring.take(&Positions::from_iter([1]), &Form::Session, 100)
+                .unwrap()
+                .unwrap()
+                .bytes,
             "b"
         );
     }

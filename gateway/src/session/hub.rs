@@ -26,8 +26,8 @@ use super::interest::{GroupId, Interest};
 use super::stream::{CloseReason, Pushed, Stream};
 use super::subscriptions::Subscriptions;
 use crate::feed::{Body, Ring, SessionCommand};
+use crate::protocol::cursor::FeedIdentity;
 use crate::protocol::event_id::{EventId, Slot};
-use crate::protocol::frame;
 
 /// How many entries one pass takes. The batch is the only large lever in a burst (measured); beyond 64 it gains nothing.
 const PASS_ENTRIES: usize = 64;
@@ -57,6 +57,8 @@ struct State {
     streams: HashMap<SessionId, Local>,
     /// Which history `position` is in (see [`Ring::beginning`]).
     epoch: u64,
+    /// The feed of that history.
+    feed: FeedIdentity,
     position: u64,
     touched: Vec<GroupId>,
     frames: Vec<Frame>,
@@ -110,6 +112,7 @@ impl Hub {
             interest: Interest::default(),
             streams: HashMap::new(),
             epoch: 0,
+            feed: FeedIdentity::NONE,
             position: 0,
             touched: Vec::new(),
             frames: Vec::new(),
@@ -224,7 +227,7 @@ impl Hub {
     /// Begins at the ring's beginning if the feed has another history than before, and ends every open stream: their
     /// clients open again and are told what the new history has for their cursor. Returns whether it was so.
     fn begin_anew(&self) -> bool {
-        let (epoch, after) = self.ring.beginning();
+        let (epoch, feed, after) = self.ring.start();
         let mut state = self.lock();
         let state = &mut *state;
         // The ring never lets go of what the hub has not seen, unless it began anew.
@@ -232,6 +235,7 @@ impl Hub {
             return false;
         }
         state.epoch = epoch;
+        state.feed = feed;
         state.position = after;
         // One that has no fence yet waits for the feed service and gets its place in the new history.
         let open: Vec<Arc<Stream>> = state
@@ -260,6 +264,7 @@ impl Hub {
             .chain(record.iter().map(|&id| (id, Slot::Record)))
             .collect();
         let first = self.frames.next_position() + state.frames.len() as u64;
+        let feed = state.feed;
         for (position, (id, slot)) in (first..).zip(groups) {
             let Some(group) = state.interest.group_mut(id) else {
                 continue;
@@ -269,7 +274,7 @@ impl Hub {
             }
             group.batch.push(position);
             let event_id = EventId::new(revision, slot);
-            let bytes = frame::updated(Some(event_id), &group.spelling);
+            let bytes = group.form.shared(feed, event_id, &group.spelling);
             state.frames.push(Frame {
                 id: event_id,
                 spelling: Arc::clone(&group.spelling),

@@ -1,6 +1,6 @@
 //! The index from what changes to the streams that want to hear of it.
 //!
-//! Streams that subscribed to the same URI in the same spelling form a *group*: they share the encoded frame. A change
+//! Streams of one form that subscribed to the same URI in the same spelling are a *group*: they share the encoded frame. A change
 //! costs one look-up for its table and one for its record, however many streams there are.
 
 use std::collections::HashMap;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use slab::Slab;
 
+use super::form::FormKind;
 use super::stream::Stream;
 use crate::protocol::frame::EncodedUri;
 use crate::protocol::resource_uri::RowUri;
@@ -16,10 +17,19 @@ use crate::protocol::resource_uri::RowUri;
 pub(super) struct Group {
     /// How their notices name the URI.
     pub(super) spelling: Arc<EncodedUri>,
+    /// How their frames are written.
+    pub(super) form: FormKind,
     /// In no order, each once.
     pub(super) streams: Vec<Arc<Stream>>,
     /// Positions of frames of the present pass that the streams were not handed yet.
     pub(super) batch: Vec<u64>,
+}
+
+impl Group {
+    /// Says whether a stream that names the URI so belongs to the group.
+    fn is_for(&self, spelling: &Arc<EncodedUri>, stream: &Stream) -> bool {
+        self.form == stream.form.kind() && self.spelling == *spelling
+    }
 }
 
 /// Which group; valid while the group has a stream.
@@ -73,13 +83,14 @@ impl Interest {
         let found = list
             .iter()
             .copied()
-            .find(|&id| groups.get(id).is_some_and(|group| group.spelling == *spelling));
+            .find(|&id| groups.get(id).is_some_and(|group| group.is_for(spelling, stream)));
         if let Some(group) = found.and_then(|id| groups.get_mut(id)) {
             group.streams.push(Arc::clone(stream));
             return Arc::clone(&group.spelling);
         }
         let group = Group {
             spelling: Arc::clone(spelling),
+            form: stream.form.kind(),
             streams: vec![Arc::clone(stream)],
             batch: Vec::new(),
         };
@@ -100,7 +111,7 @@ impl Interest {
         let groups = &mut self.groups;
         let place = list
             .iter()
-            .position(|&id| groups.get(id).is_some_and(|group| group.spelling == *spelling));
+            .position(|&id| groups.get(id).is_some_and(|group| group.is_for(spelling, stream)));
         if let Some(place) = place
             && let Some(&id) = list.get(place)
             && let Some(group) = groups.get_mut(id)

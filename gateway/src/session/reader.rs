@@ -48,6 +48,7 @@ impl Drop for StreamReader {
         if self.stream.take_awaited() {
             self.sessions.hub.note_polled();
         }
+        self.sessions.listens.remove(&self.stream);
         let opened = self.sessions.hub.detach(&self.stream);
         // A catch-up that works for the stream ends with it.
         self.stream.close(CloseReason::ClientLeft);

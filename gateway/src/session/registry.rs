@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::SessionId;
 use super::takeovers::Takeovers;
@@ -22,13 +23,14 @@ pub(crate) struct Session {
     /// When the record was read last.
     read_at: Mutex<Instant>,
     pub(super) takeovers: Arc<Takeovers>,
-    in_flight: Mutex<HashSet<RequestId>>,
+    in_flight: Mutex<HashMap<RequestId, CancellationToken>>,
 }
 
 /// A request that is being answered; its id is taken in its session as long as this lives.
 pub(crate) struct InFlight {
     session: Arc<Session>,
     id: RequestId,
+    cancelled: CancellationToken,
 }
 
 /// The cache.
@@ -51,7 +53,7 @@ impl Session {
             version,
             read_at: Mutex::new(Instant::now()),
             takeovers: Arc::default(),
-            in_flight: Mutex::new(HashSet::new()),
+            in_flight: Mutex::new(HashMap::new()),
         }
     }
 
@@ -66,10 +68,30 @@ impl Session {
     /// Takes a request id for as long as the answer takes; `None` if another request has it.
     pub(crate) fn begin(self: &Arc<Session>, id: &RequestId) -> Option<InFlight> {
         let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-        in_flight.insert(id.clone()).then(|| InFlight {
+        if in_flight.contains_key(id) {
+            return None;
+        }
+        let cancelled = CancellationToken::new();
+        in_flight.insert(id.clone(), cancelled.clone());
+        Some(InFlight {
             session: Arc::clone(self),
             id: id.clone(),
+            cancelled,
         })
+    }
+
+    /// Cancels a request that is being answered here; returns whether there was one.
+    pub(crate) fn cancel(&self, id: &RequestId) -> bool {
+        let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        let cancelled = in_flight.get(id);
+        cancelled.inspect(|cancelled| cancelled.cancel()).is_some()
+    }
+}
+
+impl InFlight {
+    /// Waits until the client cancels the request.
+    pub(crate) async fn cancelled(&self) {
+        self.cancelled.cancelled().await;
     }
 }
 
@@ -142,11 +164,8 @@ impl Registry {
     }
 
     /// Takes the ids of the sessions that were active since the last call.
-    pub(super) fn take_touched(&self) -> Vec<String> {
+    pub(super) fn take_touched(&self) -> HashSet<SessionId> {
         std::mem::take(&mut self.lock().touched)
-            .iter()
-            .map(|id| id.to_string())
-            .collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

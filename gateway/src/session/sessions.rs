@@ -7,14 +7,17 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::SessionId;
 use super::catch_up;
 use super::hub::{Hub, Told};
+use super::listens::Listens;
 use super::reader::StreamReader;
 use super::registry::{Registry, Session};
+use super::replies::{Door, ReplyStream};
 use super::stream::{CloseReason, Stream};
+use super::write_progress::WriteProgress;
 use crate::feed::{Body, FeedClient, FeedError, Ring, SessionCommand, Watch};
 use crate::protocol::era::Version;
 use crate::protocol::event_id::LastEventId;
@@ -28,8 +31,21 @@ const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
 /// How often the cursor of an idle stream is moved on, so that a resume does not look at what it cannot have missed.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
+/// A cursor that is behind the head by this share of the kept log is moved on sooner: it must not become a gap while its stream
+/// is open.
+const BOOKMARK_LOG_SHARE: u64 = 4;
+
+/// But not for fewer revisions than this: a small log is not trimmed soon.
+const BOOKMARK_LAG_MIN: u64 = 1_000;
+
 /// How often activity is told to the feed service; far below the shortest sensible idle time-out.
 const TOUCH_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The least time between two planned ends: an instance that takes the streams over opens several hundred a second.
+const END_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How often a drain looks for streams that were opened meanwhile, and whether all have ended.
+const DRAIN_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How many catch-ups read the feed service's log at a time.
 const LOG_READS_MAX: usize = 8;
@@ -52,6 +68,8 @@ pub(crate) struct Limits {
     pub(crate) frame_ring_bytes: usize,
     /// How long a session may be idle.
     pub(crate) idle_timeout: Duration,
+    /// How long a client may take nothing of what is written to it (`stream.write_timeout`).
+    pub(crate) write_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -63,6 +81,7 @@ impl Default for Limits {
             replay_frames: 100,
             frame_ring_bytes: 32 * 1024 * 1024,
             idle_timeout: Duration::from_secs(30 * 60),
+            write_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -75,8 +94,11 @@ pub(crate) struct Sessions {
     pub(super) hub: Hub,
     pub(super) limits: Limits,
     pub(super) log_reads: Semaphore,
+    pub(super) listens: Listens,
     registry: Registry,
     tasks: TaskTracker,
+    /// The instance ends: streams are being ended one after the other, the rest still works.
+    draining: CancellationToken,
     shutdown: CancellationToken,
 }
 
@@ -113,8 +135,10 @@ impl Sessions {
             hub,
             limits,
             log_reads: Semaphore::new(LOG_READS_MAX),
+            listens: Listens::default(),
             registry,
             tasks: TaskTracker::new(),
+            draining: CancellationToken::new(),
             shutdown,
         };
         (Arc::new(sessions), Background { fallen_behind })
@@ -143,9 +167,42 @@ impl Sessions {
             () = self.keep_alive() => {}
             () = self.tell_activity() => {}
         }
-        self.hub.end_all(CloseReason::Shutdown);
+        for stream in self.hub.all() {
+            stream.close(CloseReason::Shutdown);
+        }
         self.tasks.close();
         self.tasks.wait().await;
+    }
+
+    /// Ends every stream as planned, spread over at most `window`, so that clients do not all open their next one at the same
+    /// moment; returns when none is left. Streams that are opened meanwhile get what they missed, and then end too.
+    ///
+    /// Dropping the future leaves the other streams as they are.
+    pub(crate) async fn drain(&self, window: Duration) {
+        self.draining.cancel();
+        let deadline = Instant::now() + window;
+        loop {
+            let streams = self.hub.all();
+            if streams.is_empty() {
+                return;
+            }
+            let open: Vec<_> = streams.iter().filter(|stream| !stream.is_ending()).collect();
+            let count = u32::try_from(open.len()).unwrap_or(u32::MAX).max(1);
+            let left = deadline.saturating_duration_since(Instant::now());
+            let interval = END_INTERVAL.min(left / count);
+            for stream in open {
+                stream.end(CloseReason::Shutdown, self.hub.position(), catch_up::retry());
+                if !interval.is_zero() {
+                    sleep(interval).await;
+                }
+            }
+            sleep(DRAIN_LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Says whether the instance is ending.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.is_cancelled()
     }
 
     /// Makes a session; returns when its record is durable.
@@ -216,9 +273,32 @@ impl Sessions {
         }
     }
 
-    /// Waits for so long; returns `false` at once if the shutdown comes first.
+    /// Makes a session as [`Sessions::create`] does, for a client that has said nothing about itself yet; waits for the feed
+    /// service up to `wait_max`.
+    pub(crate) async fn create_to_open(
+        &self,
+        principal: &str,
+        version: Version,
+        wait_max: Duration,
+    ) -> Result<Arc<Session>, FeedError> {
+        let deadline = Instant::now() + wait_max;
+        loop {
+            let nothing = || "{}".to_owned();
+            match self.create(principal, version, nothing(), nothing()).await {
+                Ok(id) => return self.find(principal, &id).await,
+                Err(FeedError::Unavailable | FeedError::Timeout) if Instant::now() < deadline => {}
+                Err(error) => return Err(error),
+            }
+            if !self.pause(Duration::from_millis(200)).await {
+                return Err(FeedError::Unavailable);
+            }
+        }
+    }
+
+    /// Waits for so long; returns `false` at once if the instance ends first.
     async fn pause(&self, duration: Duration) -> bool {
         tokio::select! {
+            () = self.draining.cancelled() => false,
             () = self.shutdown.cancelled() => false,
             () = sleep(duration) => true,
         }
@@ -264,17 +344,34 @@ impl Sessions {
     ///
     /// Returns at once, except where clients take the session's stream from each other too often: then it is held. What
     /// was missed since `last` follows on the stream, and then it is live. Dropping the future opens nothing.
-    pub(crate) async fn open(self: &Arc<Sessions>, session: &Session, last: LastEventId) -> StreamReader {
+    /// `door` is the transport by which the client comes, `progress` that of its connection.
+    pub(crate) async fn open(
+        self: &Arc<Sessions>,
+        session: &Session,
+        last: LastEventId,
+        door: Door,
+        progress: Arc<WriteProgress>,
+    ) -> StreamReader {
         let hold = session.takeovers.hold(Instant::now());
         if !hold.is_zero() {
             warn!(session.id = %session.id, ?hold, "the stream is taken over too often, holding the next open");
             self.pause(hold).await;
         }
-        let stream = Arc::new(Stream::new(session, catch_up::retry()));
+        let stream = Arc::new(Stream::new(session, catch_up::retry(), door, progress));
         self.hub.attach(&stream);
         self.tasks
             .spawn(self.until_shutdown(catch_up::open(Arc::clone(self), Arc::clone(&stream), last)));
         StreamReader::new(Arc::clone(self), stream)
+    }
+
+    /// Returns the stream of this session on this instance on which its calls are answered.
+    pub(crate) fn reply_stream(&self, session: &Session) -> Option<ReplyStream> {
+        self.hub.reply_stream(&session.id)
+    }
+
+    /// Runs what goes on after its request was answered; bounded by the life of the session layer.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(self.until_shutdown(work));
     }
 
     /// Deletes a session of this principal: its record, its subscriptions, and its stream on whatever instance.
@@ -313,7 +410,7 @@ impl Sessions {
     }
 
     /// Looks at every stream once a second: cheaper than a timer for each.
-    async fn keep_alive(&self) {
+    async fn keep_alive(self: &Arc<Sessions>) {
         let mut sweep = interval(Duration::from_secs(1));
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -327,10 +424,27 @@ impl Sessions {
             };
             // The position first: everything up to it was pushed by then.
             let position = self.hub.position();
+            let kept = position.saturating_sub(self.watch.oldest());
+            let lag_max = BOOKMARK_LAG_MIN.max(kept / BOOKMARK_LOG_SHARE);
             for stream in self.hub.all() {
-                stream.bookmark(position, bookmarked_before);
+                if stream.stalled_for() >= self.limits.write_timeout {
+                    self.end_slow(&stream);
+                    continue;
+                }
+                stream.bookmark(position, bookmarked_before, lag_max);
                 stream.keep_alive(quiet_since);
             }
+        }
+    }
+
+    /// Ends a stream whose client takes nothing. Its body ends when the client reads on; it may never do so, so the session's
+    /// ownership is given back here and does not wait for that.
+    fn end_slow(self: &Arc<Sessions>, stream: &Arc<Stream>) {
+        info!(session.id = %stream.session, reason = CloseReason::Slow.as_str(), "ended a stream");
+        let opened = self.hub.detach(stream);
+        stream.close(CloseReason::Slow);
+        if let Some(fence) = opened {
+            self.give_back(Arc::clone(&stream.session), &stream.principal, fence);
         }
     }
 
@@ -338,10 +452,13 @@ impl Sessions {
         loop {
             sleep(TOUCH_INTERVAL).await;
             let touched = self.registry.take_touched();
-            if !touched.is_empty()
-                && let Err(error) = self.feed.touch_sessions(touched).await
-            {
-                debug!(%error, "cannot tell the feed service of active sessions");
+            if touched.is_empty() {
+                continue;
+            }
+            let ids = touched.iter().map(|id| id.to_string()).collect();
+            if let Err(error) = self.feed.touch_sessions(ids).await {
+                debug!(%error, "cannot tell the feed service of active sessions, trying again");
+                touched.iter().for_each(|id| self.registry.touch(id));
             }
         }
     }

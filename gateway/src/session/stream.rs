@@ -1,4 +1,4 @@
-//! One open GET stream of one session: what is to be written, and in which order.
+//! One open stream, a session's GET stream or a listen: what is to be written, and in which order.
 //!
 //! A plain value behind a short mutex. The hub appends positions, a catch-up appends blocks, the writer pulls; whoever
 //! finds the writer waiting takes its waker and wakes it. Order: blocks of a catch-up first, live frames after them.
@@ -12,25 +12,39 @@ use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 
 use super::SessionId;
+use super::form::Form;
 use super::frame_ring::FrameRing;
 use super::positions::Positions;
 use super::registry::Session;
+use super::replies::{Door, Replies};
 use super::takeovers::Takeovers;
-use crate::protocol::era::Version;
+use super::write_progress::WriteProgress;
+use crate::protocol::era::{Features, Version};
 use crate::protocol::event_id::{EventId, Slot};
 use crate::protocol::frame::{self, EncodedUri};
 
 /// The most bytes that are handed to the socket at once: beyond it a larger piece makes no write cheaper.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// An open GET stream.
+/// What a listen may carry besides notices: nothing.
+static LISTEN_FEATURES: Features = Features {
+    opening_block: false,
+    bookmarks: false,
+    batches: false,
+};
+
+/// An open stream.
 pub(super) struct Stream {
-    /// The session that it belongs to.
+    /// The session that it belongs to; for a listen a name of its own.
     pub(super) session: SessionId,
-    /// The principal that the session belongs to.
+    /// The principal that it belongs to.
     pub(super) principal: Box<str>,
-    /// The session's protocol version, which decides what the stream may carry besides notices.
-    pub(super) version: Version,
+    /// Whether the connection takes what is written.
+    progress: Arc<WriteProgress>,
+    /// What the stream may carry besides notices.
+    pub(super) features: &'static Features,
+    /// How its frames are written.
+    pub(super) form: Form,
     takeovers: Arc<Takeovers>,
     inner: Mutex<Inner>,
 }
@@ -39,6 +53,10 @@ pub(super) struct Stream {
 ///
 /// Invariant: ids rise in `blocks`, then in `live`; those in `live` are above `cursor`, those in `blocks` at or below.
 struct Inner {
+    /// The first bytes have left.
+    begun: bool,
+    /// What is answered on the stream, ahead of everything else; only where answers have no response of their own.
+    replies: Option<Box<Replies>>,
     /// Blocks that this stream alone gets.
     blocks: VecDeque<Block>,
     /// Positions in the frame ring that are not written yet.
@@ -52,8 +70,12 @@ struct Inner {
     /// No more live frames are appended: a catch-up has to bring the stream up again.
     behind: bool,
     closed: Option<CloseReason>,
-    /// The stream is to be closed when everything is written.
-    ending: Option<CloseReason>,
+    /// The stream is to be closed for this reason when everything is written; how long the client is to wait then.
+    ending: Option<(CloseReason, Duration)>,
+    /// Where a client goes on when the stream was ended so.
+    ending_at: EventId,
+    /// The last frame that the stream's form demands was written, or there is none.
+    bade_farewell: bool,
     /// The writer waits for something to write.
     writer: Option<Waker>,
     /// The hub counts on the writer to come (see [`Stream::push`]).
@@ -83,6 +105,10 @@ pub(super) struct Block {
 pub(crate) enum CloseReason {
     /// A newer stream of the session was opened.
     TakenOver,
+    /// The client did not take what was written.
+    Slow,
+    /// Its client cancelled the listen.
+    Cancelled,
     /// The client is gone; nobody reads any more.
     ClientLeft,
     /// The session was deleted or expired.
@@ -98,6 +124,8 @@ impl CloseReason {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             CloseReason::TakenOver => "taken_over",
+            CloseReason::Slow => "slow",
+            CloseReason::Cancelled => "cancelled",
             CloseReason::ClientLeft => "client_left",
             CloseReason::SessionEnded => "session_ended",
             CloseReason::LostHistory => "lost_history",
@@ -131,36 +159,61 @@ pub(super) enum Next {
 
 impl Stream {
     /// Makes a stream that is not live yet; its first bytes leave at once. `retry` is how long its client is to wait
-    /// before it opens the next one.
-    pub(super) fn new(session: &Session, retry: Duration) -> Stream {
-        let opening = Block {
-            id: None,
-            spelling: None,
-            bytes: Bytes::from_static(frame::OPENED),
+    /// before it opens the next one; `progress` is its connection's.
+    pub(super) fn new(
+        session: &Session,
+        retry: Duration,
+        door: Door,
+        progress: Arc<WriteProgress>,
+    ) -> Stream {
+        let (version, replies) = match door {
+            Door::Streamable => (session.version, None),
+            // Whatever was negotiated: its client libraries dispatch every event.
+            Door::HttpSse => (Version::HTTP_SSE, Some(Box::new(Replies::new(session)))),
         };
-        let now = Instant::now();
-        let inner = Inner {
-            blocks: VecDeque::from([opening]),
-            live: Positions::default(),
-            cursor: EventId::from_u64(0),
-            retry_line: (!session.version.features().opening_block).then_some(retry),
-            behind: true,
-            closed: None,
-            ending: None,
-            writer: None,
-            awaited: false,
-            drained: None,
-            keep_alive_due: false,
-            written: now,
-            bookmarked: now,
-        };
+        let features = version.features();
+        let mut inner = Inner::new();
+        inner.replies = replies;
+        inner.retry_line = (!features.opening_block).then_some(retry);
         Stream {
             session: Arc::clone(&session.id),
             principal: session.principal.clone(),
-            version: session.version,
+            features,
+            form: Form::Session,
+            progress,
             takeovers: Arc::clone(&session.takeovers),
             inner: Mutex::new(inner),
         }
+    }
+
+    /// Makes the stream of a listen, which has no session: `name` stands in place of its id. It is not live yet.
+    pub(super) fn listen(
+        name: SessionId,
+        principal: &str,
+        form: Form,
+        progress: Arc<WriteProgress>,
+    ) -> Stream {
+        let mut inner = Inner::new();
+        // Its first bytes are its acknowledgement, or the comment that is let out when that takes long.
+        inner.begun = true;
+        Stream {
+            session: name,
+            principal: principal.into(),
+            features: &LISTEN_FEATURES,
+            form,
+            progress,
+            takeovers: Arc::default(),
+            inner: Mutex::new(inner),
+        }
+    }
+
+    /// Lets a comment out, before the first frame.
+    pub(super) fn greet(&self) {
+        let mut inner = self.lock();
+        inner.blocks.push_front(greeting());
+        let waker = inner.writer.take();
+        drop(inner);
+        wake(waker);
     }
 
     /// Appends live frames by their rising positions; the caller publishes them and then wakes the writer.
@@ -215,7 +268,8 @@ impl Stream {
         inner.blocks.extend(blocks);
         inner.cursor = inner.cursor.max(until);
         inner.behind = !live;
-        let waker = if inner.blocks.is_empty() {
+        let ends = live && inner.ending.is_some();
+        let waker = if inner.blocks.is_empty() && !ends {
             None
         } else {
             inner.writer.take()
@@ -230,7 +284,7 @@ impl Stream {
     pub(super) fn poll_next(&self, frames: &FrameRing, context: &Context<'_>) -> (Poll<Next>, bool) {
         let mut inner = self.lock();
         let awaited = std::mem::take(&mut inner.awaited);
-        (inner.poll_next(frames, context), awaited)
+        (inner.poll_next(&self.form, frames, context), awaited)
     }
 
     /// Waits until every block was handed to the socket, or the stream was closed.
@@ -257,6 +311,7 @@ impl Stream {
             self.takeovers.note(Instant::now());
         }
         inner.blocks = VecDeque::new();
+        inner.replies = None;
         inner.live.clear();
         let wakers = (inner.writer.take(), inner.drained.take());
         drop(inner);
@@ -264,16 +319,17 @@ impl Stream {
         wake(wakers.1);
     }
 
-    /// Ends the stream after what waits is written, with a bookmark at `revision` before the end where the client takes
-    /// one (see [`Stream::bookmark`]).
-    pub(super) fn end(&self, reason: CloseReason, revision: u64) {
+    /// Ends the stream as planned: after what waits is written and the calls that are answered on it are done, with a
+    /// bookmark at `revision` before the end where the client takes one (see [`Stream::bookmark`]). One that is being
+    /// caught up ends when it is. `retry` is how long the client is to wait before it opens the next one.
+    pub(super) fn end(&self, reason: CloseReason, revision: u64, retry: Duration) {
         let mut inner = self.lock();
-        if inner.behind {
-            drop(inner);
-            return self.close(reason);
+        if inner.closed.is_some() || inner.ending.is_some() {
+            return;
         }
-        inner.ending = inner.ending.or(Some(reason));
-        if self.version.features().bookmarks {
+        inner.ending = Some((reason, retry));
+        inner.ending_at = EventId::new(revision, Slot::Bookmark);
+        if self.features.bookmarks {
             inner.bookmark(revision);
         }
         let waker = inner.writer.take();
@@ -281,12 +337,38 @@ impl Stream {
         wake(waker);
     }
 
-    /// Moves the client's cursor on to `revision`, if nothing did so since `since` and everything up to there is written.
+    /// Says whether the stream was closed, or is to end.
+    pub(super) fn is_ending(&self) -> bool {
+        let inner = self.lock();
+        inner.closed.is_some() || inner.ending.is_some()
+    }
+
+    /// Returns for how long the connection has taken nothing of what was written.
+    pub(super) fn stalled_for(&self) -> Duration {
+        self.progress.stalled_for()
+    }
+
+    /// Works on what is answered on this stream; `None` where answers have responses of their own, or it was closed.
+    pub(super) fn with_replies<T>(&self, work: impl FnOnce(&mut Replies) -> T) -> Option<T> {
+        let mut inner = self.lock();
+        if inner.closed.is_some() {
+            return None;
+        }
+        let done = inner.replies.as_deref_mut().map(work);
+        let waker = inner.writer.take_if(|_| done.is_some());
+        drop(inner);
+        wake(waker);
+        done
+    }
+
+    /// Moves the client's cursor on to `revision`, if nothing did so since `since` or it is behind by `lag_max` revisions, and
+    /// everything up to there is written.
     ///
     /// Every change up to `revision` must have been pushed before.
-    pub(super) fn bookmark(&self, revision: u64, since: Instant) {
+    pub(super) fn bookmark(&self, revision: u64, since: Instant, lag_max: u64) {
         let mut inner = self.lock();
-        if !self.version.features().bookmarks || inner.bookmarked > since || inner.writer.is_none() {
+        let is_due = inner.bookmarked <= since || revision.saturating_sub(inner.cursor.revision()) >= lag_max;
+        if !self.features.bookmarks || !is_due || inner.writer.is_none() {
             return;
         }
         if inner.bookmark(revision) {
@@ -360,15 +442,44 @@ impl Stream {
 }
 
 impl Inner {
-    fn poll_next(&mut self, frames: &FrameRing, context: &Context<'_>) -> Poll<Next> {
+    fn new() -> Inner {
+        let now = Instant::now();
+        Inner {
+            begun: false,
+            replies: None,
+            blocks: VecDeque::new(),
+            live: Positions::default(),
+            cursor: EventId::from_u64(0),
+            retry_line: None,
+            behind: true,
+            closed: None,
+            ending: None,
+            ending_at: EventId::from_u64(0),
+            bade_farewell: false,
+            writer: None,
+            awaited: false,
+            drained: None,
+            keep_alive_due: false,
+            written: now,
+            bookmarked: now,
+        }
+    }
+
+    fn poll_next(&mut self, form: &Form, frames: &FrameRing, context: &Context<'_>) -> Poll<Next> {
         if let Some(reason) = self.closed {
-            return Poll::Ready(Next::End(reason));
+            return self.end(form, reason, None);
+        }
+        if !std::mem::replace(&mut self.begun, true) && self.replies.is_none() {
+            return self.write(Bytes::from_static(frame::OPENED));
+        }
+        if let Some(bytes) = self.replies.as_deref_mut().and_then(Replies::take) {
+            return self.write_frames(bytes);
         }
         if let Some(bytes) = self.take_blocks() {
             return self.write_frames(bytes);
         }
         if !self.live.is_empty() {
-            match frames.take(&self.live, WRITE_BYTES) {
+            match frames.take(&self.live, form, WRITE_BYTES) {
                 Ok(Some(taken)) => {
                     self.live.remove_first(taken.count);
                     self.cursor = taken.last;
@@ -378,10 +489,13 @@ impl Inner {
                 Err(_dropped) => return Poll::Ready(Next::FellBehind),
             }
         }
-        if let Some(reason) = self.ending
+        if let Some((reason, _)) = self.ending
             && self.live.is_empty()
+            && !self.behind
+            && self.replies.as_deref().is_none_or(Replies::is_done)
         {
-            return Poll::Ready(Next::End(reason));
+            let written = self.cursor.max(self.ending_at);
+            return self.end(form, reason, Some(written));
         }
         if std::mem::take(&mut self.keep_alive_due) {
             return self.write(Bytes::from_static(frame::COMMENT));
@@ -393,6 +507,16 @@ impl Inner {
         Poll::Pending
     }
 
+    /// Writes the last frame where the form has one, and then ends; `written`: everything up to it was written.
+    fn end(&mut self, form: &Form, reason: CloseReason, written: Option<EventId>) -> Poll<Next> {
+        if !std::mem::replace(&mut self.bade_farewell, true)
+            && let Some(bytes) = form.farewell(reason, written)
+        {
+            return self.write(bytes);
+        }
+        Poll::Ready(Next::End(reason))
+    }
+
     /// Appends a bookmark if it would tell the client something new and nothing waits that comes before it.
     fn bookmark(&mut self, revision: u64) -> bool {
         let quiet = self.blocks.is_empty() && self.live.is_empty() && !self.behind && self.closed.is_none();
@@ -400,10 +524,14 @@ impl Inner {
             return false;
         }
         let id = EventId::new(revision, Slot::Bookmark);
+        let bookmark = frame::bookmark(id);
         self.blocks.push_back(Block {
             id: Some(id),
             spelling: None,
-            bytes: frame::bookmark(id),
+            bytes: match self.ending {
+                Some((_, retry)) => frame::with_retry(&bookmark, retry),
+                None => bookmark,
+            },
         });
         self.cursor = id;
         self.bookmarked = Instant::now();
@@ -411,13 +539,10 @@ impl Inner {
     }
 
     fn write_frames(&mut self, bytes: Bytes) -> Poll<Next> {
-        if self.retry_line.is_some()
-            && bytes != frame::OPENED
-            && let Some(retry) = self.retry_line.take()
-        {
-            return self.write(frame::with_retry(&bytes, retry));
+        match self.retry_line.take() {
+            Some(retry) => self.write(frame::with_retry(&bytes, retry)),
+            None => self.write(bytes),
         }
-        self.write(bytes)
     }
 
     fn write(&mut self, bytes: Bytes) -> Poll<Next> {
@@ -446,6 +571,15 @@ impl Inner {
             wake(self.drained.take());
         }
         Some(bytes)
+    }
+}
+
+/// The first bytes of a stream that has nothing to say yet.
+fn greeting() -> Block {
+    Block {
+        id: None,
+        spelling: None,
+        bytes: Bytes::from_static(frame::OPENED),
     }
 }
 

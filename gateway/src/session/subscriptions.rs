@@ -1,8 +1,10 @@
-//! The subscriptions of one session, by what they watch.
+//! The subscriptions of one session or listen, by what they watch.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::form::Form;
+use super::stream::Block;
 use crate::feed::StoredSubscription;
 use crate::protocol::event_id::{EventId, Slot};
 use crate::protocol::frame::EncodedUri;
@@ -19,11 +21,13 @@ pub(super) struct Subscription {
     pub(super) revision: u64,
 }
 
-/// The subscriptions of one session, by path and key.
+/// The subscriptions of one stream, by path and key.
 ///
 /// Invariant: no path is left when its last subscription is gone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Subscriptions {
+    /// How the stream's frames are written.
+    form: Form,
     by_path: HashMap<Box<str>, OfPath>,
 }
 
@@ -41,6 +45,37 @@ impl Subscriptions {
             subscriptions.add(&one.uri, &one.spelling, one.revision);
         }
         subscriptions
+    }
+
+    /// Makes those of a listen; changes above `revision` notify.
+    pub(super) fn of_listen(
+        form: Form,
+        rows: &[RowUri],
+        spellings: &[String],
+        revision: u64,
+    ) -> Subscriptions {
+        let mut subscriptions = Subscriptions {
+            form,
+            ..Subscriptions::default()
+        };
+        for (row, spelling) in rows.iter().zip(spellings) {
+            subscriptions.add(&row.canonical(), spelling, revision);
+        }
+        subscriptions
+    }
+
+    /// Returns how the stream's frames are written.
+    pub(super) fn form(&self) -> &Form {
+        &self.form
+    }
+
+    /// Makes the notice of a change for this stream alone; without an id it is that of a gap.
+    pub(super) fn notice(&self, id: Option<EventId>, subscription: &Subscription) -> Block {
+        Block {
+            id,
+            spelling: Some(Arc::clone(&subscription.spelling)),
+            bytes: self.form.updated(id, &subscription.spelling),
+        }
     }
 
     /// Adds a subscription that became effective at `revision`; one that is there already stays as it is.

@@ -7,8 +7,12 @@ use rusqlite::Connection;
 
 use super::service::{KEYS, record};
 
-/// The service's own.
-const SCHEMA: &str = include_str!("../../../feedsvc/src/store/sqlite/schema.sql");
+/// The service's own, in its steps.
+const SCHEMA: [&str; 3] = [
+    include_str!("../../../feedsvc/src/store/sqlite/schema.sql"),
+    include_str!("../../../feedsvc/src/store/sqlite/schema_2_search.sql"),
+    include_str!("../../../feedsvc/src/store/sqlite/schema_3_retention.sql"),
+];
 
 /// An open database.
 pub struct SqliteLoop {
@@ -31,9 +35,11 @@ impl SqliteLoop {
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         connection.pragma_update(None, "wal_autocheckpoint", 4096)?;
         connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
-        connection.execute_batch(SCHEMA)?;
+        for step in SCHEMA {
+            connection.execute_batch(step)?;
+        }
         connection.execute_batch(
-            "INSERT INTO feed VALUES ('main', 'alone', 0, x'00', 1, x'00', 0);
+            "INSERT INTO feed (name, store_id, head, head_hash, oldest, base_hash, commit_time_ms) VALUES ('main', 'alone', 0, x'00', 1, x'00', 0);
              CREATE TABLE record_1 (key TEXT PRIMARY KEY NOT NULL, revision INTEGER NOT NULL, value TEXT NOT NULL) STRICT",
         )?;
         let mut alone = SqliteLoop {
@@ -88,8 +94,8 @@ impl SqliteLoop {
                     .execute((self.revision, 1_800_000_000_000_i64, &key, entry, before.as_bytes(), after.as_bytes(), hash))?;
             }
             transaction
-                .prepare_cached("UPDATE feed SET head = ?1, head_hash = ?2, commit_time_ms = ?3")?
-                .execute((self.revision, hash, 1_800_000_000_000_i64))?;
+                .prepare_cached("UPDATE feed SET head = ?1, head_hash = ?2, commit_time_ms = ?3, log_bytes = log_bytes + ?4")?
+                .execute((self.revision, hash, 1_800_000_000_000_i64, 700))?;
             transaction.commit()?;
         }
         Ok((self.revision - first) as f64 / begin.elapsed().as_secs_f64())

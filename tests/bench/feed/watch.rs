@@ -1,6 +1,6 @@
 //! One watch that reads many changes, beside a bare gRPC stream of the same bytes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -115,7 +115,7 @@ async fn write_changes(plan: &Plan, service: &FeedService) -> anyhow::Result<u64
     Ok(head)
 }
 
-fn start_bare(folder: &Path, recording: &PathBuf) -> anyhow::Result<ServerProcess> {
+fn start_bare(folder: &Path, recording: &Path) -> anyhow::Result<ServerProcess> {
     let own = std::env::current_exe().context("cannot find this program")?;
     let arguments = vec!["--bare".to_owned(), recording.display().to_string()];
     ServerProcess::start("bare", &own, &arguments, folder)

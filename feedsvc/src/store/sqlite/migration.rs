@@ -5,7 +5,14 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::chain::ChainHash;
 
 /// The steps from one version to the next; the version is the number of steps taken, kept in `user_version`.
-const STEPS: &[&str] = &[include_str!("schema.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("schema_2_search.sql"),
+    include_str!("schema_3_retention.sql"),
+];
+
+/// The version that this program writes.
+pub(super) const NEWEST_VERSION: i64 = STEPS.len() as i64;
 
 /// Why a database cannot be brought to the newest version.
 #[derive(Debug, thiserror::Error)]
@@ -16,18 +23,25 @@ pub(super) enum MigrationError {
     Database(#[from] rusqlite::Error),
 }
 
-/// Takes the missing steps in one transaction; `store_id` becomes the identity of a store that is made now.
-pub(super) fn migrate(connection: &mut Connection, store_id: &str) -> Result<(), MigrationError> {
+/// Takes the missing steps in one transaction; `store_id` becomes the identity of a store that is made now, and
+/// `cursor_secret` signs cursors if it has no secret yet.
+pub(super) fn migrate(
+    connection: &mut Connection,
+    store_id: &str,
+    cursor_secret: &[u8],
+) -> Result<(), MigrationError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    let supported = STEPS.len() as i64;
     let Some(missing) = usize::try_from(found).ok().and_then(|taken| STEPS.get(taken..)) else {
-        return Err(MigrationError::Newer { found, supported });
+        return Err(MigrationError::Newer {
+            found,
+            supported: NEWEST_VERSION,
+        });
     };
     for step in missing {
         transaction.execute_batch(step)?;
     }
-    transaction.pragma_update(None, "user_version", supported)?;
+    transaction.pragma_update(None, "user_version", NEWEST_VERSION)?;
     if found == 0 {
         let genesis = ChainHash::genesis(store_id);
         transaction.execute(
@@ -35,6 +49,10 @@ pub(super) fn migrate(connection: &mut Connection, store_id: &str) -> Result<(),
              VALUES ('main', ?1, 0, ?2, 1, ?2, 0)",
             (store_id, genesis.as_bytes()),
         )?;
+    }
+    let has_secret = transaction.prepare("SELECT 1 FROM cursor_secret")?.exists([])?;
+    if !has_secret {
+        transaction.execute("INSERT INTO cursor_secret (secret) VALUES (?1)", [cursor_secret])?;
     }
     transaction.commit()?;
     Ok(())

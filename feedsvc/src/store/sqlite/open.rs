@@ -10,15 +10,15 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{FlockOperation, flock};
 
-use super::migration::{MigrationError, migrate};
+use super::migration::{MigrationError, NEWEST_VERSION, migrate};
 use super::read::SqliteReader;
 use super::write::SqliteWriter;
 use crate::store::StoreOpenError;
 
 /// The database's file in the data directory.
-const DATABASE_FILE: &str = "feed.sqlite";
+pub(super) const DATABASE_FILE: &str = "feed.sqlite";
 /// The file whose lock says that a process has the directory.
-const LOCK_FILE: &str = "lock";
+pub(super) const LOCK_FILE: &str = "lock";
 /// How long a connection waits for a lock of SQLite's own. Readers never wait in write-ahead mode except for a moment
 /// while the log is reset, and there is one writer.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -65,7 +65,8 @@ pub(crate) fn open(directory: &Path) -> Result<OpenedStore, StoreOpenError> {
     let store_id = new_store_id().map_err(in_directory)?;
     let mut connection = connect_for_writing(&file).map_err(|error| refused(error.to_string()))?;
     check_durability(&connection).map_err(refused)?;
-    migrate(&mut connection, &store_id).map_err(|error| match error {
+    let cursor_secret: [u8; 32] = random().map_err(in_directory)?;
+    migrate(&mut connection, &store_id, &cursor_secret).map_err(|error| match error {
         MigrationError::Newer { found, supported } => StoreOpenError::Newer {
             file: file.clone(),
             found,
@@ -81,7 +82,7 @@ pub(crate) fn open(directory: &Path) -> Result<OpenedStore, StoreOpenError> {
 }
 
 /// Takes the directory's lock, which lives as long as the file that is returned.
-fn lock(directory: &Path) -> Result<File, StoreOpenError> {
+pub(super) fn lock(directory: &Path) -> Result<File, StoreOpenError> {
     let in_directory = |source| StoreOpenError::Directory {
         directory: directory.to_owned(),
         source,
@@ -101,6 +102,24 @@ fn lock(directory: &Path) -> Result<File, StoreOpenError> {
     }
 }
 
+/// Checks that a store is of a version that this program knows.
+pub(super) fn check_version(connection: &Connection, file: &Path) -> Result<(), StoreOpenError> {
+    let found: i64 = connection
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(|error| StoreOpenError::Database {
+            file: file.to_owned(),
+            problem: error.to_string(),
+        })?;
+    if found > NEWEST_VERSION {
+        return Err(StoreOpenError::Newer {
+            file: file.to_owned(),
+            found,
+            supported: NEWEST_VERSION,
+        });
+    }
+    Ok(())
+}
+
 /// Finds out whether the directory takes a usual transaction.
 pub(super) fn probe_room(directory: &Path) -> Result<(), Error> {
     probe(directory, &vec![0; PROBE_BYTES])
@@ -115,10 +134,16 @@ fn probe(directory: &Path, content: &[u8]) -> Result<(), Error> {
 }
 
 /// Returns 128 random bits as hex digits.
-fn new_store_id() -> Result<String, Error> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| Error::other(error.to_string()))?;
+pub(super) fn new_store_id() -> Result<String, Error> {
+    let bytes: [u8; 16] = random()?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Returns bytes that nobody can guess.
+pub(super) fn random<const LENGTH: usize>() -> Result<[u8; LENGTH], Error> {
+    let mut bytes = [0; LENGTH];
+    getrandom::fill(&mut bytes).map_err(|error| Error::other(error.to_string()))?;
+    Ok(bytes)
 }
 
 pub(super) fn connect_for_writing(file: &Path) -> Result<Connection, rusqlite::Error> {

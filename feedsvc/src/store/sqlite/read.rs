@@ -1,19 +1,22 @@
 //! The reading half: connections for short reads, each in one read transaction.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::open::connect_for_reading;
-use super::rows::{self, SESSION_COLUMNS};
+use super::rows::{self, SESSION_COLUMNS, sql_limit};
+use super::view::SqliteView;
+use super::{copy, log, status, verify};
 use crate::catalog::{TableId, TableName};
 use crate::chain::ChainHash;
 use crate::revision::Revision;
+use crate::search::CursorSecret;
 use crate::session::{SessionRecord, SessionState};
 use crate::store::{
-    Bounds, KeyedRecord, LogEntry, LogPage, LogQuery, Reader, Snapshot, StoreError, StoredRecord, Target,
+    Ages, Bounds, Copied, CopyError, KeyedRecord, LogPage, LogQuery, Reader, RecordView, Snapshot,
+    StoreError, StoreStatus, StoredRecord, Target, Verification,
 };
 
 /// Connections that are not in use; as many as reads ever ran at once.
@@ -36,7 +39,7 @@ impl SqliteReader {
     }
 
     /// Runs a read in one read transaction, which ends with it.
-    fn read<T>(
+    pub(super) fn read<T>(
         &self,
         read: impl FnOnce(&Connection, Bounds) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -80,22 +83,9 @@ impl Reader for SqliteReader {
 
     fn hash_at(&self, revision: Revision) -> Result<Snapshot<ChainHash>, StoreError> {
         self.read(|connection, bounds| {
-            check_cursor(revision, bounds)?;
-            let sql = if revision.next() == bounds.oldest {
-                "SELECT base_hash FROM feed WHERE ?1 = oldest - 1"
-            } else {
-                "SELECT hash FROM log WHERE revision = ?1"
-            };
-            let mut statement = connection.prepare_cached(sql)?;
-            let hash = statement
-                .query_row([revision], |row| rows::bytes(row, 0))
-                .optional()?;
-            let hash = hash.ok_or(StoreError::Damaged {
-                problem: "a missing entry",
-                revision,
-            })?;
+            log::check_cursor(revision, bounds)?;
             Ok(Snapshot {
-                value: rows::hash(&hash, revision)?,
+                value: log::hash_at(connection, revision, bounds)?,
                 revision: bounds.head,
             })
         })
@@ -161,16 +151,35 @@ impl Reader for SqliteReader {
         .map_err(|error| error.in_place(|| format!("the SQL table record_{} after {after_key:?}", table.0)))
     }
 
-    fn read_log(&self, query: &LogQuery) -> Result<LogPage, StoreError> {
+    fn view(
+        &self,
+        read: &mut dyn FnMut(&dyn RecordView) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         self.read(|connection, bounds| {
-            check_cursor(query.after, bounds)?;
-            let until = query.until.unwrap_or(bounds.head).min(bounds.head);
-            match &query.targets {
-                None => read_all(connection, query, until, bounds),
-                Some(targets) => read_targets(connection, query, targets, until, bounds),
-            }
+            read(&SqliteView {
+                connection,
+                head: bounds.head,
+            })
         })
-        .map_err(|error| error.in_place(|| format!("the log after revision {}", query.after)))
+    }
+
+    fn cursor_secrets(&self) -> Result<Vec<CursorSecret>, StoreError> {
+        self.read(|connection, _| {
+            let mut statement =
+                connection.prepare_cached("SELECT id, secret FROM cursor_secret ORDER BY id")?;
+            let secrets = statement.query_map([], |row| {
+                Ok(CursorSecret {
+                    id: row.get(0)?,
+                    secret: row.get(1)?,
+                })
+            })?;
+            Ok(secrets.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn read_log(&self, query: &LogQuery) -> Result<LogPage, StoreError> {
+        self.read(|connection, bounds| log::read_page(connection, query, bounds))
+            .map_err(|error| error.in_place(|| format!("the log after revision {}", query.after)))
     }
 
     fn find_latest(
@@ -179,18 +188,7 @@ impl Reader for SqliteReader {
         after: Revision,
         until: Option<Revision>,
     ) -> Result<Snapshot<Vec<Revision>>, StoreError> {
-        self.read(|connection, bounds| {
-            check_cursor(after, bounds)?;
-            let until = until.unwrap_or(bounds.head).min(bounds.head);
-            let latest = targets.iter().map(|target| match target {
-                Some(target) => find_latest_of(connection, target, after, until),
-                None => Ok(Revision::ZERO),
-            });
-            Ok(Snapshot {
-                value: latest.collect::<Result<_, _>>()?,
-                revision: until,
-            })
-        })
+        self.read(|connection, bounds| log::find_latest(connection, targets, after, until, bounds))
     }
 
     fn find_session(&self, id: &str) -> Result<Snapshot<Option<SessionState>>, StoreError> {
@@ -230,214 +228,25 @@ impl Reader for SqliteReader {
             Ok(sessions.collect::<Result<_, _>>()?)
         })
     }
-}
 
-/// A cursor is good if everything after it is in the log.
-fn check_cursor(after: Revision, bounds: Bounds) -> Result<(), StoreError> {
-    if after > bounds.head {
-        return Err(StoreError::BeyondHead { head: bounds.head });
-    }
-    if after.next() < bounds.oldest {
-        return Err(StoreError::Compacted {
-            oldest: bounds.oldest,
-        });
-    }
-    Ok(())
-}
-
-fn sql_limit(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
-}
-
-/// Collects entries until the page is full.
-struct Page {
-    entries: Vec<LogEntry>,
-    used_bytes: usize,
-    entry_limit: usize,
-    limit_bytes: usize,
-}
-
-impl Page {
-    fn new(query: &LogQuery) -> Page {
-        Page {
-            entries: Vec::new(),
-            used_bytes: 0,
-            entry_limit: query.entry_limit.max(1),
-            limit_bytes: query.limit_bytes,
-        }
+    fn ages(&self) -> Result<Ages, StoreError> {
+        self.read(status::ages)
     }
 
-    /// Takes the entry, or returns false if the page is full.
-    fn push(&mut self, entry: LogEntry) -> bool {
-        let values = entry.before.as_ref().map_or(0, |value| value.len())
-            + entry.after.as_ref().map_or(0, |value| value.len());
-        self.used_bytes += entry.encoded.len() + values;
-        let is_full = self.entries.len() >= self.entry_limit || self.used_bytes > self.limit_bytes;
-        if is_full && !self.entries.is_empty() {
-            return false;
-        }
-        self.entries.push(entry);
-        true
+    fn newest_before(&self, time_ms: i64) -> Result<Revision, StoreError> {
+        self.read(|connection, bounds| log::newest_before(connection, time_ms, bounds))
     }
 
-    /// Ends the page; `is_complete` says that everything up to `until` was offered to it and taken.
-    fn finish(self, is_complete: bool, until: Revision, after: Revision, bounds: Bounds) -> LogPage {
-        let last = self.entries.last().map_or(after, |entry| entry.revision);
-        LogPage {
-            entries: self.entries,
-            progress: if is_complete { until.max(after) } else { last },
-            bounds,
-        }
+    fn status(&self) -> Result<StoreStatus, StoreError> {
+        let store_bytes = status::file_bytes(&self.file);
+        self.read(|connection, bounds| status::status(connection, bounds, store_bytes))
     }
-}
 
-const ENTRY_COLUMNS: &str = "revision, entry, hash";
-const ENTRY_COLUMNS_WITH_VALUES: &str = "revision, entry, hash, before, after";
-
-fn entry_columns(with_values: bool) -> &'static str {
-    if with_values {
-        ENTRY_COLUMNS_WITH_VALUES
-    } else {
-        ENTRY_COLUMNS
+    fn copy_to(&self, file: &Path, is_cancelled: &dyn Fn() -> bool) -> Result<Copied, CopyError> {
+        copy::copy(&self.file, file, is_cancelled)
     }
-}
 
-fn log_entry(row: &rusqlite::Row<'_>, with_values: bool) -> Result<LogEntry, StoreError> {
-    let revision = rows::revision(row, 0)?;
-    let (before, after) = if with_values {
-        (rows::optional_bytes(row, 3)?, rows::optional_bytes(row, 4)?)
-    } else {
-        (None, None)
-    };
-    Ok(LogEntry {
-        revision,
-        encoded: rows::bytes(row, 1)?,
-        before,
-        after,
-        hash: rows::hash(&rows::bytes(row, 2)?, revision)?,
-    })
-}
-
-fn read_all(
-    connection: &Connection,
-    query: &LogQuery,
-    until: Revision,
-    bounds: Bounds,
-) -> Result<LogPage, StoreError> {
-    let sql = format!(
-        "SELECT {} FROM log WHERE revision > ?1 AND revision <= ?2 ORDER BY revision",
-        entry_columns(query.with_values)
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut found = statement.query((query.after, until))?;
-    let mut page = Page::new(query);
-    let mut expected = query.after.next();
-    let mut is_complete = true;
-    while let Some(row) = found.next()? {
-        let entry = log_entry(row, query.with_values)?;
-        if entry.revision != expected {
-            return Err(StoreError::Damaged {
-                problem: "a missing entry",
-                revision: expected,
-            });
-        }
-        expected = expected.next();
-        if !page.push(entry) {
-            is_complete = false;
-            break;
-        }
+    fn verify(&self, is_cancelled: &dyn Fn() -> bool) -> Result<Verification, StoreError> {
+        verify::verify(self, is_cancelled)
     }
-    if is_complete && expected <= until {
-        return Err(StoreError::Damaged {
-            problem: "a missing entry",
-            revision: expected,
-        });
-    }
-    Ok(page.finish(is_complete, until, query.after, bounds))
-}
-
-/// Collects the lowest revisions of all targets by index, then reads these entries.
-fn read_targets(
-    connection: &Connection,
-    query: &LogQuery,
-    targets: &[Target],
-    until: Revision,
-    bounds: Bounds,
-) -> Result<LogPage, StoreError> {
-    let limit = query.entry_limit.max(1);
-    let mut revisions = BTreeSet::new();
-    let mut highest = until;
-    for target in targets {
-        let sql = match target.key {
-            Some(_) => {
-                "SELECT revision FROM log INDEXED BY log_by_record WHERE table_id = ?1 AND key = ?2 AND revision > ?3 AND revision <= ?4
-                 ORDER BY revision LIMIT ?5"
-            }
-            None => {
-                "SELECT revision FROM log INDEXED BY log_by_table WHERE table_id = ?1 AND ?2 IS NULL AND revision > ?3 AND revision <= ?4
-                 ORDER BY revision LIMIT ?5"
-            }
-        };
-        let mut statement = connection.prepare_cached(sql)?;
-        let found = statement.query_map(
-            (target.table, &target.key, query.after, highest, sql_limit(limit)),
-            |row| rows::revision(row, 0),
-        )?;
-        for revision in found {
-            revisions.insert(revision?);
-        }
-        while revisions.len() > limit {
-            revisions.pop_last();
-        }
-        // What is above the page's present end cannot get into it any more.
-        if let Some(last) = revisions.last().filter(|_| revisions.len() == limit) {
-            highest = *last;
-        }
-    }
-    let sql = format!(
-        "SELECT {} FROM log WHERE revision = ?1",
-        entry_columns(query.with_values)
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut page = Page::new(query);
-    let mut is_complete = revisions.len() < limit;
-    for revision in revisions {
-        let mut found = statement.query([revision])?;
-        let Some(row) = found.next()? else {
-            return Err(StoreError::Damaged {
-                problem: "a missing entry",
-                revision,
-            });
-        };
-        if !page.push(log_entry(row, query.with_values)?) {
-            is_complete = false;
-            break;
-        }
-    }
-    Ok(page.finish(is_complete, until, query.after, bounds))
-}
-
-fn find_latest_of(
-    connection: &Connection,
-    target: &Target,
-    after: Revision,
-    until: Revision,
-) -> Result<Revision, StoreError> {
-    let sql = match target.key {
-        Some(_) => {
-            "SELECT revision FROM log INDEXED BY log_by_record WHERE table_id = ?1 AND key = ?2 AND revision > ?3 AND revision <= ?4
-             ORDER BY revision DESC LIMIT 1"
-        }
-        None => {
-            "SELECT revision FROM log INDEXED BY log_by_table WHERE table_id = ?1 AND ?2 IS NULL AND revision > ?3 AND revision <= ?4
-             ORDER BY revision DESC LIMIT 1"
-        }
-    };
-    let mut statement = connection.prepare_cached(sql)?;
-    let latest = statement
-        .query_row((target.table, &target.key, after, until), |row| {
-            rows::revision(row, 0)
-        })
-        .optional()?;
-    Ok(latest.unwrap_or_default())
 }

@@ -8,7 +8,7 @@ use crate::catalog::TableId;
 use crate::chain::ChainHash;
 use crate::revision::Revision;
 use crate::session::{SessionRecord, Subscription};
-use crate::store::{StoreError, StoredRecord};
+use crate::store::{IndexId, StoreError, StoredRecord};
 
 /// The columns of a session, in the order that [`session`] reads.
 pub(super) const SESSION_COLUMNS: &str = "id, principal, protocol_version, client_info, client_capabilities, \
@@ -26,6 +26,12 @@ impl ToSql for TableId {
     }
 }
 
+impl ToSql for IndexId {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.0.into())
+    }
+}
+
 /// JSON that is known to be UTF-8, stored as text without a copy.
 pub(super) struct JsonText<'a>(pub(super) &'a [u8]);
 
@@ -33,6 +39,11 @@ impl ToSql for JsonText<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(ValueRef::Text(self.0)))
     }
+}
+
+/// Returns a limit as SQLite has it.
+pub(super) fn sql_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 /// Reads a revision.
@@ -50,6 +61,14 @@ pub(super) fn optional_bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<O
     match row.get_ref(column)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(Some(Bytes::copy_from_slice(bytes))),
         ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => Ok(None),
+    }
+}
+
+/// Reads text or a blob as bytes, where they are; nothing for anything else.
+pub(super) fn text<'a>(row: &'a Row<'_>, column: usize) -> rusqlite::Result<&'a [u8]> {
+    match row.get_ref(column)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(bytes),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => Ok(&[]),
     }
 }
 

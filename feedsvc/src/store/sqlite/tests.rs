@@ -40,14 +40,7 @@ fn store_with(directory: &Path, entries: u64, sql: &str) {
 }
 
 fn everything_after(revision: u64) -> LogQuery {
-    LogQuery {
-        after: Revision(revision),
-        until: None,
-        entry_limit: 100,
-        limit_bytes: 1_000,
-        with_values: false,
-        targets: None,
-    }
+    LogQuery::after(Revision(revision))
 }
 
 #[test]
@@ -59,10 +52,33 @@ fn a_store_of_a_newer_version_is_refused() {
         refused,
         Some(StoreOpenError::Newer {
             found: 99,
-            supported: 1,
+            supported: super::migration::NEWEST_VERSION,
             ..
         })
     ));
+}
+
+#[test]
+fn a_store_of_the_first_version_gets_what_is_missing() {
+    use crate::store::Reader;
+    let directory = tempfile::tempdir().unwrap();
+    let first = Connection::open(directory.path().join("feed.sqlite")).unwrap();
+    first.execute_batch(include_str!("schema.sql")).unwrap();
+    first
+        .execute_batch(
+            "PRAGMA user_version = 1;
+             INSERT INTO feed VALUES ('main', 'id', 0, zeroblob(32), 1, zeroblob(32), 0);
+             INSERT INTO feed_table VALUES (1, 'data', 'Product', 1);
+             CREATE TABLE record_1 (key TEXT PRIMARY KEY NOT NULL, revision INTEGER NOT NULL, value TEXT NOT NULL) STRICT;
+             INSERT INTO record_1 VALUES ('a', 1, '{}');",
+        )
+        .unwrap();
+    drop(first);
+    let store = open(directory.path()).unwrap();
+    assert_eq!(store.reader.store_id(), "id");
+    assert_eq!(store.reader.cursor_secrets().unwrap().len(), 1);
+    let found = store.reader.find_record(crate::catalog::TableId(1), "a").unwrap();
+    assert!(found.value.is_some());
 }
 
 #[test]
@@ -141,4 +157,39 @@ fn a_connection_that_is_not_durable_is_refused() {
         let refused = open::check_durability(&connection).unwrap_err();
         assert!(refused.contains(name), "{refused}");
     }
+}
+
+#[test]
+fn a_store_of_an_older_version_is_brought_to_the_newest() {
+    let directory = tempfile::tempdir().unwrap();
+    let genesis = ChainHash::genesis("old");
+    let hash = genesis.followed_by(b"entry", None, Some(b"after"));
+    {
+        let old = Connection::open(directory.path().join("feed.sqlite")).unwrap();
+        old.execute_batch(include_str!("schema.sql")).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        old.execute(
+            "INSERT INTO feed VALUES ('main', 'old', 1, ?1, 1, ?2, 5)",
+            (hash.as_bytes(), genesis.as_bytes()),
+        )
+        .unwrap();
+        old.execute(
+            "INSERT INTO log VALUES (1, 5, 'alice', NULL, 'key', x'656e747279', NULL, x'6166746572', ?1)",
+            [hash.as_bytes()],
+        )
+        .unwrap();
+    }
+    let opened = open(directory.path()).unwrap();
+    let reader: &dyn crate::store::Reader = opened.reader.as_ref();
+    assert_eq!(reader.store_id(), "old");
+    let ages = reader.ages().unwrap();
+    assert_eq!(ages.log_bytes, 5 + 5 + 5 + 2 * 3 + 128);
+    assert_eq!(reader.read_log(&everything_after(0)).unwrap().entries.len(), 1);
+    assert_eq!(reader.hash_at(Revision(1)).unwrap().value, hash);
+    drop(opened);
+    let version: i64 = Connection::open(directory.path().join("feed.sqlite"))
+        .unwrap()
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, super::migration::NEWEST_VERSION);
 }

@@ -1,19 +1,27 @@
 //! The writing half.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
+use super::indexes;
 use super::open::probe_room;
 use super::rows::{self, JsonText, SESSION_COLUMNS};
+use super::trim;
 use crate::catalog::{TableId, TableName};
+use crate::revision::Revision;
 use crate::session::{SessionRecord, Subscription};
-use crate::store::{FeedHead, KeptAnswer, NewEntry, StoreError, StoredRecord, Subject, Transaction, Writer};
+use crate::store::{
+    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, LogTrim, NewEntry, StoreError, StoredRecord,
+    Subject, Transaction, Trimmed, Writer,
+};
 
 /// How many expired request keys one transaction drops at most, so that none gets long.
-const EXPIRED_KEYS_PER_TRANSACTION: i64 = 100;
+const EXPIRED_KEYS_PER_TRANSACTION: usize = 100;
 
 /// The one connection that writes.
 pub(crate) struct SqliteWriter {
@@ -43,6 +51,16 @@ impl SqliteWriter {
     }
 }
 
+impl Drop for SqliteWriter {
+    /// Leaves the database whole in its one file, as far as no reader is in the way: connections that only read cannot do
+    /// it when they are closed. What fails here is made up for at the next start.
+    fn drop(&mut self) {
+        let _ = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    }
+}
+
 impl Writer for SqliteWriter {
     fn head(&mut self) -> Result<FeedHead, StoreError> {
         let mut statement = self
@@ -58,6 +76,11 @@ impl Writer for SqliteWriter {
         })
     }
 
+    fn oldest(&mut self) -> Result<Revision, StoreError> {
+        let mut statement = self.connection.prepare_cached("SELECT oldest FROM feed")?;
+        Ok(statement.query_row([], |row| rows::revision(row, 0))?)
+    }
+
     fn begin(&mut self) -> Result<Box<dyn Transaction + '_>, StoreError> {
         let transaction = self
             .connection
@@ -66,6 +89,8 @@ impl Writer for SqliteWriter {
             transaction,
             directory: &self.directory,
             count_changes: BTreeMap::new(),
+            indexes: RefCell::default(),
+            log_bytes_change: 0,
         }))
     }
 }
@@ -75,6 +100,42 @@ struct SqliteTransaction<'a> {
     directory: &'a Path,
     /// How many records each table has gained or lost; written once, at the commit.
     count_changes: BTreeMap<TableId, i64>,
+    /// By how much the log has grown or shrunk; written once, at the commit.
+    log_bytes_change: i64,
+    /// The indexes of the tables that the transaction has written to.
+    indexes: RefCell<HashMap<TableId, Rc<[AttributeIndex]>>>,
+}
+
+impl SqliteTransaction<'_> {
+    fn indexes_of(&self, table: TableId) -> Result<Rc<[AttributeIndex]>, StoreError> {
+        if let Some(known) = self.indexes.borrow().get(&table) {
+            return Ok(Rc::clone(known));
+        }
+        let read: Rc<[AttributeIndex]> = indexes::read_indexes(&self.transaction, table)?.into();
+        self.indexes.borrow_mut().insert(table, Rc::clone(&read));
+        Ok(read)
+    }
+
+    /// Brings the indexes of a table to what a record will be.
+    fn update_indexes(
+        &self,
+        table: TableId,
+        key: &str,
+        existed: bool,
+        after: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        let indexes = self.indexes_of(table)?;
+        if indexes.is_empty() {
+            return Ok(());
+        }
+        let before = if existed {
+            self.find_record(table, key)?
+        } else {
+            None
+        };
+        let before = before.as_ref().map(|record| record.value.as_ref());
+        indexes::replace_entries(&self.transaction, &indexes, key, before, after)
+    }
 }
 
 impl Transaction for SqliteTransaction<'_> {
@@ -92,6 +153,7 @@ impl Transaction for SqliteTransaction<'_> {
         record: &StoredRecord,
         existed: bool,
     ) -> Result<(), StoreError> {
+        self.update_indexes(table, key, existed, Some(&record.value))?;
         let sql = if existed {
             format!(
                 "UPDATE record_{} SET revision = ?2, value = ?3 WHERE key = ?1",
@@ -110,6 +172,7 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn remove_record(&mut self, table: TableId, key: &str) -> Result<(), StoreError> {
+        self.update_indexes(table, key, true, None)?;
         let sql = format!("DELETE FROM record_{} WHERE key = ?1", table.0);
         self.transaction.prepare_cached(&sql)?.execute([key])?;
         *self.count_changes.entry(table).or_default() -= 1;
@@ -149,7 +212,27 @@ impl Transaction for SqliteTransaction<'_> {
             entry.after,
             entry.hash.as_bytes(),
         ))?;
+        self.log_bytes_change += trim::entry_bytes(entry);
         Ok(())
+    }
+
+    fn read_indexes(&self, table: TableId) -> Result<Vec<AttributeIndex>, StoreError> {
+        indexes::read_indexes(&self.transaction, table)
+    }
+
+    fn create_index(&mut self, table: TableId, attribute: &str) -> Result<(), StoreError> {
+        self.indexes.borrow_mut().clear();
+        indexes::create(&self.transaction, table, attribute)
+    }
+
+    fn retire_index(&mut self, index: IndexId) -> Result<(), StoreError> {
+        self.indexes.borrow_mut().clear();
+        indexes::retire(&self.transaction, index)
+    }
+
+    fn work_on_indexes(&mut self, limit: usize) -> Result<IndexWork, StoreError> {
+        self.indexes.borrow_mut().clear();
+        indexes::work(&self.transaction, limit)
     }
 
     fn find_answer(&self, principal: &str, key: &str) -> Result<Option<KeptAnswer>, StoreError> {
@@ -173,12 +256,7 @@ impl Transaction for SqliteTransaction<'_> {
         answer: &KeptAnswer,
         expired_ms: i64,
     ) -> Result<(), StoreError> {
-        self.transaction
-            .prepare_cached(
-                "DELETE FROM request_key WHERE (principal, key) IN
-                 (SELECT principal, key FROM request_key WHERE made_ms < ?1 ORDER BY made_ms LIMIT ?2)",
-            )?
-            .execute((expired_ms, EXPIRED_KEYS_PER_TRANSACTION))?;
+        trim::drop_answers(&self.transaction, expired_ms, EXPIRED_KEYS_PER_TRANSACTION)?;
         self.transaction
             .prepare_cached(
                 "INSERT OR REPLACE INTO request_key (principal, key, request_hash, made_ms, answer)
@@ -283,8 +361,22 @@ impl Transaction for SqliteTransaction<'_> {
         Ok(())
     }
 
+    fn trim_log(&mut self, log_trim: &LogTrim) -> Result<Trimmed, StoreError> {
+        trim::trim_log(&self.transaction, log_trim, &mut self.log_bytes_change)
+    }
+
+    fn drop_answers(&mut self, made_before_ms: i64, limit: usize) -> Result<usize, StoreError> {
+        trim::drop_answers(&self.transaction, made_before_ms, limit)
+    }
+
+    fn drop_spent_sessions(&mut self, removed_before_ms: i64, limit: usize) -> Result<usize, StoreError> {
+        trim::drop_spent_sessions(&self.transaction, removed_before_ms, limit)
+    }
+
     fn probe(&mut self) -> Result<(), StoreError> {
-        probe_room(self.directory).map_err(StoreError::Disk)
+        // The room first: the write-ahead log reuses its file, so a small commit may work on a disk that is full.
+        probe_room(self.directory).map_err(StoreError::Disk)?;
+        trim::probe(&self.transaction)
     }
 
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError> {
@@ -294,8 +386,15 @@ impl Transaction for SqliteTransaction<'_> {
                 .execute((table, change))?;
         }
         self.transaction
-            .prepare_cached("UPDATE feed SET head = ?1, head_hash = ?2, commit_time_ms = ?3")?
-            .execute((head.revision, head.hash.as_bytes(), head.commit_time_ms))?;
+            .prepare_cached(
+                "UPDATE feed SET head = ?1, head_hash = ?2, commit_time_ms = ?3, log_bytes = log_bytes + ?4",
+            )?
+            .execute((
+                head.revision,
+                head.hash.as_bytes(),
+                head.commit_time_ms,
+                self.log_bytes_change,
+            ))?;
         self.transaction.commit()?;
         Ok(())
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::{Hub, Local, State};
 use crate::feed::{Body, Entry};
 use crate::protocol::event_id::{EventId, Slot};
-use crate::protocol::frame::{self, EncodedUri};
+use crate::protocol::frame::EncodedUri;
+use crate::session::replies::ReplyStream;
 use crate::session::stream::{Block, CloseReason, Stream};
 use crate::session::subscriptions::Subscriptions;
 
@@ -187,17 +188,24 @@ impl Hub {
         (opened > 0).then_some(opened)
     }
 
+    /// Says whether the hub reads this history.
+    pub(in crate::session) fn is_in(&self, epoch: u64) -> bool {
+        self.lock().epoch == epoch
+    }
+
     /// Says whether this instance holds the session's stream.
     pub(in crate::session) fn holds(&self, session: &str) -> bool {
         self.lock().streams.contains_key(session)
     }
 
-    /// Ends every stream of this instance after what it has to write, with a bookmark: a resume elsewhere misses nothing.
-    pub(in crate::session) fn end_all(&self, reason: CloseReason) {
-        let position = self.position();
-        for stream in self.all() {
-            stream.end(reason, position);
-        }
+    /// Returns the stream of the session on this instance on which its calls are answered.
+    pub(in crate::session) fn reply_stream(&self, session: &str) -> Option<ReplyStream> {
+        let stream = self
+            .lock()
+            .streams
+            .get(session)
+            .map(|local| Arc::clone(&local.stream))?;
+        ReplyStream::of(stream)
     }
 
     /// Returns every stream of this instance.
@@ -233,11 +241,7 @@ pub(in crate::session) fn collect_blocks(
     };
     for (id, subscription) in subscriptions.matching(entry.revision, &table.path, key) {
         if id > after {
-            blocks.push(Block {
-                id: Some(id),
-                spelling: Some(Arc::clone(&subscription.spelling)),
-                bytes: frame::updated(Some(id), &subscription.spelling),
-            });
+            blocks.push(subscriptions.notice(Some(id), subscription));
         }
     }
 }

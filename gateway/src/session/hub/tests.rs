@@ -9,11 +9,16 @@ use proptest::prelude::*;
 use super::*;
 use crate::feed::{Entry, StoredSubscription, Table};
 use crate::protocol::era::Version;
-use crate::protocol::frame::EncodedUri;
+use crate::protocol::frame::{self, EncodedUri};
 use crate::session::registry::Session;
+use crate::session::replies::Door;
 use crate::session::stream::{Block, Next};
 
 const INSTANCE: &str = "here";
+
+fn stream_of(session: &Session) -> Stream {
+    Stream::new(session, Duration::ZERO, Door::Streamable, Arc::default())
+}
 
 struct Bench {
     hub: Hub,
@@ -105,7 +110,7 @@ impl Bench {
     /// Opens a stream as a GET does, and lets it go live.
     fn open(&mut self, session: &str) -> Arc<Stream> {
         let session_record = Session::new(session.into(), "", Version::V2025_11_25);
-        let stream = Arc::new(Stream::new(&session_record, Duration::ZERO));
+        let stream = Arc::new(stream_of(&session_record));
         self.hub.attach(&stream);
         let fence = self.command(
             session,
@@ -331,7 +336,7 @@ fn what_a_catch_up_prepared_is_taken_back_by_an_unsubscribe_too() {
     let other = bench.open("other");
     bench.subscribe("other", &uri(None), "T");
     let session = Session::new("s".into(), "", Version::V2025_11_25);
-    let stream = Arc::new(Stream::new(&session, Duration::ZERO));
+    let stream = Arc::new(stream_of(&session));
     bench.hub.attach(&stream);
     let opened = SessionCommand::Opened {
         instance: INSTANCE.into(),
@@ -446,12 +451,12 @@ fn an_open_whose_client_left_is_given_back() {
     assert_eq!(*bench.told.lock().unwrap(), [format!("s orphaned at {fence}")]);
     // … after it, but before the stream was adopted, …
     let session = Session::new("s".into(), "", Version::V2025_11_25);
-    let stream = Arc::new(Stream::new(&session, Duration::ZERO));
+    let stream = Arc::new(stream_of(&session));
     bench.hub.attach(&stream);
     let fence = bench.command("s", opened());
     bench.pass();
     // … or so did the stream that replaced it.
-    let newer = Arc::new(Stream::new(&session, Duration::ZERO));
+    let newer = Arc::new(stream_of(&session));
     bench.hub.attach(&newer);
     assert_eq!(bench.hub.detach(&stream), None);
     assert_eq!(bench.hub.detach(&newer), Some(fence));
@@ -482,7 +487,7 @@ fn a_catch_up_that_waits_goes_on_when_its_blocks_are_taken_back() {
 fn another_history_ends_every_stream() {
     let mut bench = Bench::new(100);
     let stream = bench.open("s");
-    bench.ring.reset(1);
+    bench.ring.reset(1, FeedIdentity::NONE);
     bench.pass();
     assert_eq!(bench.read(&stream), None);
     assert_eq!(bench.hub.position(), 1);
@@ -496,13 +501,33 @@ fn a_bookmark_moves_the_cursor_of_a_quiet_stream_and_only_then() {
     let foreign = bench.change("42");
     bench.pass();
     let now = tokio::time::Instant::now() + Duration::from_secs(1);
-    stream.bookmark(bench.hub.position(), now);
+    stream.bookmark(bench.hub.position(), now, u64::MAX);
     assert_eq!(
         bench.read(&stream).unwrap(),
         format!("id: {}\ndata: \n\n", EventId::new(foreign, Slot::Bookmark))
     );
-    stream.bookmark(bench.hub.position(), now);
+    stream.bookmark(bench.hub.position(), now, u64::MAX);
     assert_eq!(bench.read(&stream).unwrap(), "");
+}
+
+#[test]
+fn b_4_8_bookmarkable_a_cursor_far_behind_is_moved_on_at_once() {
+    let mut bench = Bench::new(100);
+    let stream = bench.open("s");
+    let opened_at = tokio::time::Instant::now() - Duration::from_secs(1);
+    for _ in 0..2 {
+        bench.change("42");
+        bench.pass();
+    }
+    stream.bookmark(bench.hub.position(), opened_at, 3);
+    assert_eq!(bench.read(&stream).unwrap(), "");
+    let last = bench.change("42");
+    bench.pass();
+    stream.bookmark(bench.hub.position(), opened_at, 3);
+    assert_eq!(
+        bench.read(&stream).unwrap(),
+        format!("id: {}\ndata: \n\n", EventId::new(last, Slot::Bookmark))
+    );
 }
 
 #[derive(Clone, Debug)]

@@ -1,0 +1,231 @@
+//! What a check finds, and what it leaves alone.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::{verify_directory, verify_file};
+use crate::session::SessionCommand;
+use crate::store::{Verification, VerifyError};
+use crate::testing::{Bench, command, commit, delete, put};
+
+/// Makes a store with changes of each kind: revisions 1 and 2 are the tables, 3 to 8 changes, 9 a session.
+async fn make(bench: &Bench) {
+    let service = bench.open().await;
+    let feed = service.feed();
+    for key in ["a", "b", "c"] {
+        commit(&feed, vec![put(&feed, "Product", key, r#"{"v":1}"#)])
+            .await
+            .unwrap();
+    }
+    commit(&feed, vec![put(&feed, "Product", "a", r#"{"v":2}"#)])
+        .await
+        .unwrap();
+    commit(&feed, vec![delete("Product", "b")]).await.unwrap();
+    commit(&feed, vec![put(&feed, "Strict", "s", r#"{"name":"n"}"#)])
+        .await
+        .unwrap();
+    let create = SessionCommand::Create {
+        protocol_version: "2025-11-25".to_owned(),
+        client_info: "{}".to_owned(),
+        client_capabilities: String::new(),
+        idle_timeout_ms: 60_000,
+    };
+    command(&feed, "session-000000001", create).await.unwrap();
+    drop(feed);
+    service.close().await;
+}
+
+fn damage(directory: &Path, sql: &str) {
+    let connection = Connection::open(directory.join("feed.sqlite")).unwrap();
+    connection.execute_batch(sql).unwrap();
+}
+
+fn findings(verification: &Verification) -> Vec<String> {
+    let findings = verification.findings.iter();
+    findings
+        .map(|finding| format!("{}: {}", finding.place, finding.problem))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_sound_store_has_no_finding() {
+    let bench = Bench::new();
+    make(&bench).await;
+    let verification = verify_directory(bench.data()).unwrap();
+    assert_eq!(findings(&verification), Vec::<String>::new());
+    // The records of the two tables, and the tables themselves.
+    assert_eq!(
+        (verification.entries, verification.records, verification.head.0),
+        (9, 5, 9)
+    );
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_found_where_it_is() {
+    let product = "(SELECT id FROM feed_table WHERE name = 'Product')";
+    let record = {
+        let bench = Bench::new();
+        make(&bench).await;
+        let connection = Connection::open(bench.data().join("feed.sqlite")).unwrap();
+        let id: i64 = connection
+            .query_row(&format!("SELECT {product}"), [], |row| row.get(0))
+            .unwrap();
+        format!("record_{id}")
+    };
+    let chain = "the hash does not follow from the entry and the one before";
+    let cases: &[(String, &[&str])] = &[
+        (
+            "UPDATE log SET after = x'7b7d' WHERE revision = 8".to_owned(),
+            &[
+                &format!("log at revision 8: {chain}"),
+                "table data.Strict, record `s`: the record is not what the log says at revision 8",
+            ],
+        ),
+        (
+            "UPDATE log SET entry = (SELECT entry FROM log WHERE revision = 3) WHERE revision = 4".to_owned(),
+            &[
+                &format!("log at revision 4: {chain}"),
+                "log at revision 4: the entry has another revision",
+            ],
+        ),
+        (
+            "UPDATE log SET hash = zeroblob(32) WHERE revision = 4".to_owned(),
+            // The chain goes on from what is stored.
+            &[
+                &format!("log at revision 4: {chain}"),
+                &format!("log at revision 5: {chain}"),
+            ],
+        ),
+        (
+            "UPDATE log SET principal = 'mallory' WHERE revision = 5".to_owned(),
+            &["log at revision 5: the entry has another principal"],
+        ),
+        (
+            "UPDATE log SET commit_time_ms = 5 WHERE revision = 5".to_owned(),
+            &[
+                "log at revision 5: the commit time is before that of the entry before",
+                "log at revision 5: the entry has another commit time",
+            ],
+        ),
+        (
+            "DELETE FROM log WHERE revision = 5".to_owned(),
+            &[
+                "log at revision 5: entries up to 5 are missing",
+                "table data.Product, record `c`: the log has no entry of it at revision 5",
+            ],
+        ),
+        (
+            "DELETE FROM log WHERE revision = 9".to_owned(),
+            &[
+                "log at revision 9: the head's hash is not that of the newest entry",
+                "log at revision 9: entries up to 9 are missing",
+            ],
+        ),
+        (
+            "UPDATE feed SET base_hash = zeroblob(32)".to_owned(),
+            &[
+                "log at revision 0: the chain does not begin with the store's identity",
+                &format!("log at revision 1: {chain}"),
+            ],
+        ),
+        (
+            format!("UPDATE {record} SET value = '{{}}' WHERE key = 'a'"),
+            &["table data.Product, record `a`: the record is not what the log says at revision 6"],
+        ),
+        (
+            format!("UPDATE {record} SET revision = 3 WHERE key = 'a'"),
+            &["table data.Product, record `a`: the record has revision 3, the log's last word on it is 6"],
+        ),
+        (
+            format!("DELETE FROM {record} WHERE key = 'c'"),
+            &[
+                "table data.Product, record ``: the table has 1 records and says that it has 2",
+                "table data.Product, record `c`: the record is missing; the log wrote it at revision 5",
+            ],
+        ),
+        (
+            format!(
+                "INSERT INTO {record} VALUES ('b', 7, '{{}}'); UPDATE feed_table SET record_count = 3 WHERE name = 'Product'"
+            ),
+            &["table data.Product, record `b`: the log says at revision 7 that it was deleted"],
+        ),
+    ];
+    for (sql, expected) in cases {
+        let bench = Bench::new();
+        make(&bench).await;
+        damage(bench.data(), sql);
+        assert_eq!(
+            findings(&verify_directory(bench.data()).unwrap()),
+            *expected,
+            "{sql}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_running_store_is_checked_while_commits_go_on() {
+    let bench = Bench::new();
+    make(&bench).await;
+    let service = bench.open().await;
+    let feed = service.feed();
+    let writer = tokio::spawn({
+        let feed = std::sync::Arc::clone(&feed);
+        async move {
+            for round in 0..200 {
+                let value = format!(r#"{{"v":{round}}}"#);
+                let operations = vec![
+                    put(&feed, "Product", "a", &value),
+                    delete("Product", "c"),
+                    put(&feed, "Product", "c", &value),
+                ];
+                commit(&feed, operations).await.unwrap();
+            }
+        }
+    });
+    let mut checks = 0;
+    while !writer.is_finished() || checks == 0 {
+        let verification = crate::maintenance::whole_read::verify(&feed).await.unwrap();
+        assert_eq!(findings(&verification), Vec::<String>::new());
+        checks += 1;
+    }
+    writer.await.unwrap();
+    drop(feed);
+    service.close().await;
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_a_finding_and_no_failure() {
+    let bench = Bench::new();
+    make(&bench).await;
+    let file = bench.data().join("feed.sqlite");
+    damage(bench.data(), "PRAGMA wal_checkpoint(TRUNCATE)");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let log_root: usize = Connection::open(&file)
+        .unwrap()
+        .query_row(
+            "SELECT rootpage FROM sqlite_schema WHERE name = 'log'",
+            [],
+            |row| row.get::<_, i64>(0),
+        )
+        .unwrap()
+        .try_into()
+        .unwrap();
+    let page = (log_root - 1) * 4096;
+    bytes[page..page + 64].fill(0xff);
+    std::fs::write(&file, bytes).unwrap();
+    let found = findings(&verify_directory(bench.data()).unwrap());
+    assert!(
+        found.iter().any(|finding| finding.starts_with("database: ")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn where_there_is_no_store_there_is_nothing_to_check() {
+    let directory = tempfile::tempdir().unwrap();
+    let absent = verify_directory(directory.path());
+    assert!(matches!(absent, Err(VerifyError::NoStore { .. })));
+    let absent = verify_file(&directory.path().join("x"));
+    assert!(matches!(absent, Err(VerifyError::NoStore { .. })));
+}

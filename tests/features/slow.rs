@@ -1,0 +1,183 @@
+//! B-4.9: clients that do not read, or not fast enough.
+
+use std::collections::BTreeMap;
+
+use crate::harness::event_stream::{EventStream, Next};
+use crate::harness::stack::Stack;
+use crate::harness::truth::{RECORD_SLOT, event_id, put};
+use crate::harness::{PATIENCE, eventually};
+
+/// More than the buffers of a connection take on both sides together, and than may wait.
+const CHANGES: usize = 5_000;
+
+/// How many notices may wait singly; nobody is ended here.
+const PATIENT: [(&str, &str); 2] = [("--write-timeout", "1h"), ("--pending", "500")];
+
+/// How many records are changed in turn; the uri of each is long, so that a notice is half a kilobyte.
+const KEYS: usize = 20;
+
+const TABLE: &str = "feed+rest://tidegate.test/Item";
+
+fn key(number: usize) -> String {
+    format!("{number:0>400}")
+}
+
+fn uri(number: usize) -> String {
+    format!("{TABLE}/{}", key(number))
+}
+
+/// Changes the records in turn, in commits of 500, and calls `between` after each.
+fn change_all(stack: &Stack, changes: usize, mut between: impl FnMut()) {
+    let truth = stack.truth();
+    let numbers: Vec<usize> = (0..changes).map(|number| number % KEYS).collect();
+    for numbers in numbers.chunks(500) {
+        truth.commit(
+            numbers
+                .iter()
+                .map(|number| put("Item", &key(*number), "{}"))
+                .collect(),
+        );
+        between();
+    }
+}
+
+/// Returns the event id of each record's newest change, by its uri.
+fn newest(stack: &Stack) -> BTreeMap<String, u64> {
+    let mut newest = BTreeMap::new();
+    for (revision, change) in stack.truth().changes("Item", None) {
+        newest.insert(format!("{TABLE}/{}", change.key), event_id(revision, RECORD_SLOT));
+    }
+    newest
+}
+
+/// Reads until each of these was told, and returns how many notices it took.
+fn read_up(stream: &mut EventStream, newest: &BTreeMap<String, u64>) -> usize {
+    let mut waited_for = newest.clone();
+    let mut count = 0;
+    while !waited_for.is_empty() {
+        let frame = stream.message();
+        count += 1;
+        if let Some(uri) = frame.updated_uri()
+            && waited_for.get(&uri) == Some(&frame.number())
+        {
+            waited_for.remove(&uri);
+        }
+    }
+    count
+}
+
+fn memory_kib(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("a running process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let size = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    size.and_then(|size| size.trim().parse().ok())
+        .expect("the memory in kB")
+}
+
+#[test]
+fn field_case_a19_b_4_9_bounded_readers_that_stall_are_folded_and_hurt_nobody() {
+    const STALLED: usize = 15;
+    let stack = Stack::start_with(1, &[], &PATIENT);
+    let gateway = &stack.gateways[0];
+    let open = || {
+        let client = gateway.client();
+        let stream = client.listen_opened();
+        for number in 0..KEYS {
+            client.subscribe(&uri(number));
+        }
+        stream
+    };
+    let mut stalled: Vec<EventStream> = (0..STALLED).map(|_| open()).collect();
+    let mut reading = open();
+    let before = memory_kib(gateway.service.id());
+    let mut seen = 0;
+    let mut peak = before;
+    change_all(&stack, CHANGES, || {
+        // Every change singly, although others read nothing.
+        for _ in 0..500 {
+            reading.update(&uri(seen % KEYS));
+            seen += 1;
+        }
+        peak = peak.max(memory_kib(gateway.service.id()));
+    });
+    assert_eq!(seen, CHANGES);
+    // The notices are 3 MiB; a copy of them for each stalled reader would be 45 MiB.
+    let growth_mib = (peak - before) / 1024;
+    assert!(
+        growth_mib < 35,
+        "{growth_mib} MiB more for {STALLED} stalled readers"
+    );
+    let told = newest(&stack);
+    assert_eq!(told.len(), KEYS);
+    for stream in &mut stalled {
+        let count = read_up(stream, &told);
+        assert!(count < CHANGES, "nothing was folded: {count}");
+    }
+    // And they are live again.
+    change_all(&stack, 100, || {});
+    let told = newest(&stack);
+    for stream in &mut stalled {
+        read_up(stream, &told);
+    }
+}
+
+#[test]
+fn b_4_9_no_uri_is_put_off_for_ever_for_a_reader_that_falls_behind_again_and_again() {
+    let stack = Stack::start_with(1, &[], &PATIENT);
+    let client = stack.gateways[0].client();
+    let mut stream = client.listen_opened();
+    client.subscribe(TABLE);
+    for number in 0..KEYS {
+        client.subscribe(&uri(number));
+    }
+    // Stalls first, so that it falls behind; then it reads a little after each commit, and falls behind further.
+    change_all(&stack, CHANGES, || {});
+    let mut last_seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut frames = 0;
+    let mut longest: BTreeMap<String, usize> = BTreeMap::new();
+    change_all(&stack, 2 * CHANGES, || {
+        for _ in 0..100 {
+            let uri = stream.message().updated_uri().expect("an update");
+            frames += 1;
+            let silence = frames - last_seen.insert(uri.clone(), frames).unwrap_or(0);
+            let known = longest.entry(uri).or_default();
+            *known = silence.max(*known);
+        }
+    });
+    assert_eq!(
+        longest.len(),
+        KEYS + 1,
+        "a uri was never told: {:?}",
+        longest.keys()
+    );
+}
+
+#[test]
+fn b_4_9_a_reader_that_takes_nothing_is_ended_as_slow_and_resumes_with_nothing_lost() {
+    let stack = Stack::start_with(2, &[], &[("--write-timeout", "1s"), ("--pending", "500")]);
+    let client = stack.client();
+    let mut stream = client.listen_opened();
+    for number in 0..KEYS {
+        client.subscribe(&uri(number));
+    }
+    change_all(&stack, CHANGES, || {});
+    let truth = stack.truth();
+    eventually("the stream of the reader is ended", || {
+        match truth.session(&client.session) {
+            Some(session) if session.owner_instance.is_empty() => Ok(()),
+            other => Err(format!("{:?}", other.map(|session| session.owner_instance))),
+        }
+    });
+    // Reading on it finds what was written before, and a clean end.
+    loop {
+        match stream.next_within(PATIENCE) {
+            Next::Frame(_) | Next::Comment => {}
+            Next::End => break,
+            other => panic!("expected a clean end, got {other:?}"),
+        }
+    }
+    let last = stream.last_id.unwrap();
+    let mut resumed = client.on(stack.gateways[1].application).resume(last);
+    read_up(&mut resumed, &newest(&stack));
+    resumed.opening();
+}
