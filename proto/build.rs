@@ -13,6 +13,7 @@ fn main() -> Result<(), Failure> {
         [
             "feed/v1/access.proto",
             "feed/v1/feed.proto",
+            "feed/v1/keys.proto",
             "feed/v1/maintenance.proto",
             "feed/v1/principal.proto",
             "feed/v1/session.proto",

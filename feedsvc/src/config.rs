@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use crate::transfer::{ExportArguments, ImportArguments};
+
 /// Tables, their audit log and durable sessions, behind gRPC.
 #[derive(Debug, Parser)]
 #[command(name = "feedsvc", version)]
@@ -25,6 +27,8 @@ pub(crate) enum Command {
     Restore(RestoreArguments),
     /// Checks a store that is not running: the logs and their chains, every record against the log, the database itself.
     Verify(VerifyArguments),
+    Import(ImportArguments),
+    Export(ExportArguments),
 }
 
 /// Which service writes a backup, and where.
@@ -111,7 +115,7 @@ pub(crate) struct ServeArguments {
 }
 
 /// Parses a whole number with a unit: ms, s, m or h.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let unit_ms: u64 = match unit {

@@ -5,6 +5,8 @@
 //! and rings the bell; each watch (`api`) pulls from the ring after its own cursor, and what the ring no longer has from
 //! the store. Session commands (`session`) go the same way, so they are in one order with the changes.
 //!
+//! `transfer` is the other side: import and export, which are clients of a service.
+//!
 //! [`Service`] is the whole of it in a process, and [`run()`] the process.
 
 mod access;
@@ -32,6 +34,7 @@ mod store;
 mod telemetry;
 #[cfg(test)]
 mod testing;
+mod transfer;
 
 pub use catalog::{SchemaError, SchemaReadError, SchemaSource};
 pub use run::run;

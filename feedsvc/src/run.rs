@@ -19,6 +19,7 @@ use crate::config::{BackupArguments, Cli, Command, RestoreArguments, ServeArgume
 use crate::service::{Limits, OpenError, Options, ServeError, Service};
 use crate::store::{RestoreError, VerifyError, sqlite};
 use crate::telemetry;
+use crate::transfer;
 
 /// Why the process cannot do what it was started for; the text is one line that says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +76,8 @@ pub fn run() -> ExitCode {
         Command::Backup(arguments) => back_up(arguments),
         Command::Restore(arguments) => restore(&arguments),
         Command::Verify(arguments) => verify(&arguments),
+        Command::Import(arguments) => return transfer::import(arguments),
+        Command::Export(arguments) => return transfer::export(arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

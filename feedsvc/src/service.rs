@@ -70,6 +70,8 @@ pub struct Limits {
     pub retention_interval: Duration,
     /// How long a watch of some tables is silent at most while entries of others move the head on.
     pub bookmark_interval: Duration,
+    /// How long a key seals what gateways give out before a new one is made.
+    pub sealing_key_age: Duration,
 }
 
 impl Default for Limits {
@@ -86,6 +88,7 @@ impl Default for Limits {
             log_floor: Duration::from_secs(600),
             retention_interval: Duration::from_secs(1),
             bookmark_interval: Duration::from_secs(5),
+            sealing_key_age: Duration::from_secs(24 * 60 * 60),
         }
     }
 }
@@ -282,8 +285,15 @@ impl Service {
         close(&self.feed, self.committer, self.answers).await.unwrap();
     }
 
+    /// Ends the service without having served; returns when everything is written and the data directory is free.
+    ///
+    /// # Errors
+    /// The committer failed; what was acknowledged is durable.
+    pub(crate) async fn end(self) -> Result<(), ServeError> {
+        close(&self.feed, self.committer, self.answers).await
+    }
+
     /// Returns what the calls work with.
-    #[cfg(test)]
     pub(crate) fn feed(&self) -> Arc<Feed> {
         Arc::clone(&self.feed)
     }

@@ -7,9 +7,11 @@ use bytes::Bytes;
 use proto::feed::v1::CommitResponse;
 use tempfile::TempDir;
 
-use crate::catalog::{SchemaSource, TableName, check_record};
+use crate::catalog::{GivenTimes, SchemaSource, TableName, check_record};
 use crate::clock::testing::ManualClock;
-use crate::commit::{Condition, RecordAction, RecordCommit, RecordOperation, SessionAnswer, SessionProposal};
+use crate::commit::{
+    Condition, PutRules, RecordAction, RecordCommit, RecordOperation, SessionAnswer, SessionProposal,
+};
 use crate::feed::Feed;
 use crate::refusal::Refusal;
 use crate::service::{Limits, OpenError, Options, Service};
@@ -79,7 +81,7 @@ pub(crate) fn put(feed: &Feed, table: &str, key: &str, value: &str) -> RecordOpe
         condition: Condition::None,
         action: RecordAction::Put {
             value: Bytes::copy_from_slice(value.as_bytes()),
-            record: check_record(&table, key, value.as_bytes()).unwrap(),
+            record: check_record(&table, key, value.as_bytes(), GivenTimes::Replaced).unwrap(),
             table,
         },
         table: name,
@@ -103,6 +105,7 @@ pub(crate) async fn commit(feed: &Feed, operations: Vec<RecordOperation>) -> Res
         traceparent: String::new(),
         operations,
         request_key: None,
+        puts: PutRules::default(),
     };
     feed.pipeline.commit_records(commit).await
 }

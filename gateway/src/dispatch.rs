@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tracing::{debug, error, info};
 
 pub(crate) use crate::feed::Precondition;
-use crate::feed::{FeedClient, FeedError, StoredRecord, Watch, Written};
+use crate::feed::{FeedClient, FeedError, Keyring, StoredRecord, Watch, Written};
 use crate::method::{self, Call, Effect, Failure, Records};
 pub(crate) use crate::method::{CacheHints, RecordFailure};
 use crate::peer::PeerClient;
@@ -41,6 +41,7 @@ const OPEN_WAIT_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Dispatcher {
     sessions: Arc<Sessions>,
     feed: FeedClient,
+    keyring: Keyring,
     watch: Arc<Watch>,
     peers: PeerClient,
     /// The host and port that URIs of this server name.
@@ -138,6 +139,7 @@ impl Dispatcher {
     ) -> Dispatcher {
         Dispatcher {
             sessions,
+            keyring: Keyring::new(feed.clone()),
             feed,
             watch,
             peers: PeerClient::default(),
@@ -354,6 +356,7 @@ impl Dispatcher {
     ) -> Result<Option<Vec<u8>>, Outcome> {
         let call = Call {
             feed: &self.feed,
+            keyring: &self.keyring,
             catalog: self.watch.catalog(),
             identity: self.watch.feed(),
             authority: &self.authority,

@@ -9,8 +9,9 @@
 //! - `http_sse`: B-7, the older transport;
 //! - `small_methods`: B-13;
 //! - `records`: B-8 as far as it goes, and the REST surface;
-//! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6;
+//! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6; `modern_clients`: clients of others;
 //! - `retention`: a log that was trimmed; `backup`: backups, and what holds after a restore;
+//! - `transfer`: import and export of tables;
 //! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
 
 mod backup;
@@ -20,6 +21,7 @@ mod drain;
 mod flood;
 mod http_sse;
 mod listeners;
+mod modern_clients;
 mod modern_http2;
 mod modern_listen;
 mod modern_requests;
@@ -35,4 +37,5 @@ mod slow;
 mod small_methods;
 mod stream;
 mod subscribe;
+mod transfer;
 mod uris;

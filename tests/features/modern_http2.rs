@@ -1,116 +1,188 @@
-//! Many listens of one client on one HTTP/2 connection, by curl.
+//! Many listens of one client on one HTTP/2 connection, without TLS by prior knowledge.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use serde_json::json;
+use h2::client::SendRequest;
+use h2::{RecvStream, client};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use crate::harness::modern::{Modern, meta};
+use crate::harness::modern::{Modern, SUBSCRIPTION_ID, VERSION, meta};
 use crate::harness::stack::Stack;
+use crate::harness::{PATIENCE, RUNTIME};
 
-/// Whether this machine's curl speaks HTTP/2; in CI it must.
-fn curl_has_http2() -> bool {
-    let version = Command::new("curl").arg("--version").output();
-    let has = version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("HTTP2"));
-    assert!(
-        has || std::env::var_os("CI").is_none(),
-        "CI needs a curl with HTTP/2"
-    );
-    if !has {
-        println!("skipped: no curl with HTTP/2");
+/// The one connection of a client.
+struct Connection {
+    requests: SendRequest<bytes::Bytes>,
+    address: std::net::SocketAddr,
+}
+
+/// The answer to one listen, cut into messages.
+struct Listen {
+    body: RecvStream,
+    text: String,
+}
+
+impl Connection {
+    async fn open(address: std::net::SocketAddr) -> Connection {
+        let socket = TcpStream::connect(address).await.expect("a connection");
+        let (requests, connection) = client::Builder::new()
+            // Room for those that stall, or they hold up all others of the connection.
+            .initial_connection_window_size(8 * 1024 * 1024)
+            .handshake(socket)
+            .await
+            .expect("the server speaks HTTP/2");
+        tokio::spawn(async move {
+            // It ends with the server or with the test.
+            let _ = connection.await;
+        });
+        Connection { requests, address }
     }
-    has
+
+    async fn post(&mut self, id: &str, method: &str, mut params: Value) -> RecvStream {
+        params["_meta"] = meta();
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+        let request = http::Request::post(format!("http://{}/mcp", self.address))
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", VERSION)
+            .header("mcp-method", method)
+            .body(())
+            .expect("a request");
+        self.requests = self.requests.clone().ready().await.expect("room for a request");
+        let (answer, mut sender) = self.requests.send_request(request, false).expect("it is sent");
+        sender.send_data(body.into(), true).expect("it is sent");
+        let answer = timeout(PATIENCE, answer)
+            .await
+            .expect("in time")
+            .expect("an answer");
+        assert_eq!(answer.status(), 200, "{answer:?}");
+        answer.into_body()
+    }
+
+    async fn listen(&mut self, id: &str, uri: &str) -> Listen {
+        let filter = json!({"notifications": {"resourceSubscriptions": [uri]}});
+        let body = self.post(id, "subscriptions/listen", filter).await;
+        Listen {
+            body,
+            text: String::new(),
+        }
+    }
 }
 
-/// Counts the connections that a server on this port has now.
-fn connections_to(port: u16) -> usize {
-    let table = std::fs::read_to_string("/proc/net/tcp").expect("the kernel's table of connections");
-    let local = format!(":{port:04X}");
-    let is_established = |line: &&str| {
-        let mut fields = line.split_whitespace().skip(1);
-        fields.next().is_some_and(|address| address.ends_with(&local)) && fields.nth(1) == Some("01")
-    };
-    table.lines().filter(is_established).count()
-}
-
-struct Curl(Child);
-
-impl Drop for Curl {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+impl Listen {
+    /// Returns the next message; `None` at the clean end.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some((frame, rest)) = self.text.split_once("\n\n") {
+                let data = frame
+                    .lines()
+                    .find_map(|line| line.strip_prefix("data: "))
+                    .expect("a data line");
+                let message = serde_json::from_str(data).expect("JSON");
+                self.text = rest.to_owned();
+                return Some(message);
+            }
+            let part = timeout(PATIENCE, self.body.data())
+                .await
+                .expect("in time")?
+                .expect("no reset");
+            self.body
+                .flow_control()
+                .release_capacity(part.len())
+                .expect("it was taken");
+            self.text += std::str::from_utf8(&part).expect("text");
+        }
     }
 }
 
 #[test]
-fn b_6_5_many_listens_share_one_http2_connection() {
-    if !curl_has_http2() {
-        return;
-    }
-    const LISTENS: usize = 40;
+fn b_6_5_b_6_6_many_listens_share_one_http2_connection_and_end_with_their_results() {
+    const LISTENS: usize = 300;
+    let mut stack = Stack::start(1);
+    let modern = Modern::at(stack.gateways[0].application);
+    let uri = |index: usize| modern.uri(&format!("Item/{}", index % 50));
+    RUNTIME.block_on(async {
+        let mut connection = Connection::open(modern.address).await;
+        let mut listens = Vec::new();
+        for index in 0..LISTENS {
+            let mut listen = connection.listen(&index.to_string(), &uri(index)).await;
+            let message = listen.next().await.expect("an acknowledgement");
+            assert_eq!(
+                message["method"], "notifications/subscriptions/acknowledged",
+                "{message}"
+            );
+            listens.push(listen);
+        }
+        let commits = (0..50).map(|key| crate::harness::truth::put("Item", &key.to_string(), "{}"));
+        stack.truth().commit_soon(commits.collect()).await;
+        for (index, listen) in listens.iter_mut().enumerate() {
+            let message = listen.next().await.expect("an update");
+            assert_eq!(message["params"]["uri"], uri(index), "{message}");
+            assert_eq!(
+                message["params"]["_meta"][SUBSCRIPTION_ID],
+                index.to_string(),
+                "{message}"
+            );
+        }
+        // A request in between has its answer, and one that goes away takes only itself along.
+        let mut discovered = connection.post("d", "server/discover", json!({})).await;
+        let part = timeout(PATIENCE, discovered.data())
+            .await
+            .expect("in time")
+            .expect("a body")
+            .expect("no reset");
+        assert!(part.starts_with(b"{\"jsonrpc\":\"2.0\",\"id\":\"d\""), "{part:?}");
+        drop(listens.remove(0));
+        stack
+            .truth()
+            .commit_soon(vec![crate::harness::truth::put("Item", "1", "{}")])
+            .await;
+        let message = listens[0].next().await.expect("an update");
+        assert_eq!(message["params"]["uri"], uri(1), "{message}");
+
+        stack.gateways[0].service.end_by(Signal::TERM);
+        for (index, listen) in listens.iter_mut().enumerate() {
+            let mut last = listen.next().await.expect("a result");
+            while last["method"] == "notifications/resources/updated" {
+                last = listen.next().await.expect("a result");
+            }
+            assert_eq!(last["id"], (index + 1).to_string(), "{last}");
+            assert_eq!(last["result"]["resultType"], "complete", "{last}");
+            assert_eq!(listen.next().await, None, "and then the clean end");
+        }
+    });
+}
+
+#[test]
+fn an_http2_client_that_reads_nothing_of_one_listen_hears_of_the_others() {
     let stack = Stack::start(1);
     let modern = Modern::at(stack.gateways[0].application);
-    let mut curl = Command::new("curl");
-    curl.args([
-        "--silent",
-        "--no-buffer",
-        "--parallel",
-        "--parallel-max",
-        "50",
-        "--http2-prior-knowledge",
-    ]);
-    for index in 0..LISTENS {
-        if index > 0 {
-            curl.arg("--next");
-            curl.args(["--silent", "--no-buffer", "--http2-prior-knowledge"]);
+    RUNTIME.block_on(async {
+        let mut connection = Connection::open(modern.address).await;
+        let mut stalled = connection.listen("stalled", &modern.uri("Item")).await;
+        stalled.next().await.expect("an acknowledgement");
+        let mut other = connection.listen("other", &modern.uri("Product/1")).await;
+        other.next().await.expect("an acknowledgement");
+        // Far more than its window, which is 64 KiB.
+        for _ in 0..3 {
+            let commits = (0..1_000).map(|_| crate::harness::truth::put("Item", "7", "{}"));
+            stack.truth().commit_soon(commits.collect()).await;
         }
-        let body = json!({"jsonrpc": "2.0", "id": format!("l{index}"), "method": "subscriptions/listen", "params": {
-            "_meta": meta(), "notifications": {"resourceSubscriptions": [modern.uri(&format!("Item/{index}"))]}}});
-        curl.args(["--header", "Content-Type: application/json"])
-            .args(["--header", "Accept: application/json, text/event-stream"])
-            .args(["--header", "MCP-Protocol-Version: 2026-07-28"])
-            .args(["--header", "Mcp-Method: subscriptions/listen"])
-            .args([
-                "--data-raw",
-                &body.to_string(),
-                &format!("http://{}/mcp", modern.address),
-            ]);
-    }
-    let mut curl = Curl(curl.stdout(Stdio::piped()).spawn().expect("curl starts"));
-    let output = BufReader::new(curl.0.stdout.take().expect("a piped output"));
-    let (mut acknowledged, mut updated) = (0, 0);
-    for line in output.lines() {
-        let line = line.expect("text");
-        let Some(data) = line.strip_prefix("data: ") else {
-            continue;
-        };
-        let message: serde_json::Value = serde_json::from_str(data).expect("JSON");
-        match message["method"].as_str() {
-            Some("notifications/subscriptions/acknowledged") => acknowledged += 1,
-            Some("notifications/resources/updated") => {
-                let id = message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"]
-                    .as_str()
-                    .expect("an id");
-                let uri = message["params"]["uri"].as_str().expect("a uri");
-                assert_eq!(uri, modern.uri(&format!("Item/{}", &id[1..])));
-                updated += 1;
-            }
-            _ => panic!("{message}"),
+        let product = crate::harness::truth::put("Product", "1", r#"{"name":"x"}"#);
+        stack.truth().commit_soon(vec![product]).await;
+        let message = timeout(Duration::from_secs(20), other.next())
+            .await
+            .expect("not held up");
+        assert_eq!(
+            message.expect("an update")["params"]["uri"],
+            modern.uri("Product/1")
+        );
+        // And the stalled one goes on when it is read.
+        for _ in 0..3_000 {
+            stalled.next().await.expect("an update");
         }
-        if acknowledged == LISTENS && updated == 0 {
-            let connections = connections_to(modern.address.port());
-            assert!(
-                connections <= 2,
-                "{LISTENS} listens took {connections} connections"
-            );
-            for index in 0..LISTENS {
-                stack.put(&format!("Item/{index}"), "{}");
-            }
-            acknowledged += 1;
-        }
-        if updated == LISTENS {
-            return;
-        }
-    }
-    panic!("curl ended: {acknowledged} acknowledged, {updated} updated");
+    });
 }

@@ -215,3 +215,37 @@ fn b_6_1_a_modern_request_leaves_no_session_behind() {
     stack.put("Item/7", "{}");
     listening.updated();
 }
+
+#[test]
+fn b_4_9_bounded_a_listener_that_does_not_read_gets_the_newest_of_each_uri_in_the_end() {
+    let stack = Stack::start(1);
+    let modern = Modern::at(stack.gateways[0].application);
+    let [hot, cold] = ["Item/hot", "Item/cold"].map(|path| modern.uri(path));
+    let mut listening = modern.listen(&[&hot, &cold]);
+    let truth = stack.truth();
+    // More than the buffers of two sockets and the notices that may wait singly.
+    const BATCHES: usize = 60;
+    for batch in 0..BATCHES {
+        let mut operations: Vec<_> = (0..1_000).map(|_| put("Item", "hot", "{}")).collect();
+        if batch == BATCHES - 2 {
+            operations.push(put("Item", "cold", "{}"));
+        }
+        truth.commit(operations);
+    }
+    let [last_hot, last_cold] = ["hot", "cold"].map(|key| event_id(truth.newest("Item", key), RECORD_SLOT));
+    let (mut count, mut cold_at, mut before) = (0, None, 0);
+    while cursor_id(&listening.cursor) < last_hot {
+        let uri = listening.updated();
+        let id = cursor_id(&listening.cursor);
+        assert!(id > before, "cursors rise");
+        (count, before) = (count + 1, id);
+        if uri == cold {
+            assert_eq!(cold_at.replace(id), None, "the cold one changed once");
+        }
+    }
+    assert_eq!(cold_at, Some(last_cold));
+    assert!(count < BATCHES * 1_000, "something was folded: {count}");
+    // And live again.
+    stack.put("Item/cold", "{}");
+    assert_eq!(listening.updated(), cold);
+}

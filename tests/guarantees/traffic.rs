@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::listens::{Heard, Listener, reliable_while_open};
 use super::validate::{Seen, Watched, atomic, expected, filtered, ordered, reliable, resumable, unique};
 use crate::harness::PATIENCE;
 use crate::harness::event_stream::{EventStream, Next};
@@ -14,7 +15,9 @@ use crate::harness::truth::put;
 use crate::harness::wire::{Cut, Proxy};
 
 const SESSIONS: usize = 12;
-const KEYS: u64 = 5;
+/// Clients of the era without sessions; half of them use the resume extension.
+const LISTENERS: usize = 6;
+pub(super) const KEYS: u64 = 5;
 const ROUNDS: usize = 10;
 /// Few enough that what a session misses at most is never folded.
 const COMMITS_PER_ROUND: usize = 12;
@@ -37,13 +40,23 @@ fn all_guarantees_hold_while_services_crash_and_wires_are_cut() {
     let sessions: Vec<_> = (0..SESSIONS)
         .map(|index| open(&stack, index, &mut random))
         .collect();
-    let seen: Vec<Seen> = std::thread::scope(|scope| {
+    let listeners: Vec<_> = (0..LISTENERS)
+        .map(|index| Listener::new(index, index % 2 == 0, &mut random))
+        .collect();
+    let (seen, heard): (Vec<Seen>, Vec<Heard>) = std::thread::scope(|scope| {
         let (addresses, last_revision) = (&addresses, &last_revision);
         let readers: Vec<_> = sessions
             .into_iter()
             .map(|session| {
                 let random = Random(random.below(u64::MAX));
                 scope.spawn(move || session.listen(addresses, last_revision, random))
+            })
+            .collect();
+        let listeners: Vec<_> = listeners
+            .into_iter()
+            .map(|listener| {
+                let random = Random(random.below(u64::MAX));
+                scope.spawn(move || listener.listen(addresses, last_revision, random))
             })
             .collect();
         for _ in 0..ROUNDS {
@@ -53,10 +66,15 @@ fn all_guarantees_hold_while_services_crash_and_wires_are_cut() {
         // One change of everything, so that every session has a last notice to wait for.
         let all = (0..KEYS).map(|key| put("Item", &key.to_string(), "{}")).collect();
         last_revision.store(stack.truth().commit(all).head, Ordering::Release);
-        readers
+        let seen = readers
             .into_iter()
             .map(|reader| reader.join().expect("a session listens to the end"))
-            .collect()
+            .collect();
+        let heard = listeners
+            .into_iter()
+            .map(|listener| listener.join().expect("a client listens to the end"))
+            .collect();
+        (seen, heard)
     });
 
     let (log, until) = (stack.truth().log(), last_revision.into_inner());
@@ -65,7 +83,17 @@ fn all_guarantees_hold_while_services_crash_and_wires_are_cut() {
         .map(|how| format!("atomic: {how}"))
         .into_iter()
         .collect();
-    for (index, seen) in seen.iter().enumerate() {
+    for (index, heard) in heard.iter().enumerate() {
+        let verdict = reliable_while_open(heard, &log, until);
+        violations.extend(
+            verdict
+                .err()
+                .map(|how| format!("listener {index}, reliable: {how}")),
+        );
+    }
+    // Who resumes is to see what a session sees.
+    let resuming = heard.iter().step_by(2).map(|heard| &heard.seen);
+    for (index, seen) in seen.iter().chain(resuming).enumerate() {
         let expected = expected(seen, &log, until);
         let verdicts = [
             ("ordered", ordered(seen)),
@@ -160,7 +188,7 @@ impl Session {
                     // The gateway was killed, or gave the stream to a later one of this session.
                     Next::End | Next::Broken(_) => break,
                 }
-                if self.has_all(last_revision.load(Ordering::Acquire)) {
+                if has_all(&self.seen, last_revision.load(Ordering::Acquire)) {
                     return self.seen;
                 }
                 assert!(
@@ -173,22 +201,21 @@ impl Session {
             self.stream = reconnect(&self.client, cursor, addresses, &mut random);
         }
     }
+}
 
-    /// Whether the last notice of each subscription has come.
-    fn has_all(&self, last_revision: u64) -> bool {
-        self.seen.subscriptions.iter().all(|(watched, _)| {
-            // The last commit has one change of each key, in order.
-            let from_end = watched
-                .key
-                .as_ref()
-                .map_or(0, |key| KEYS - 1 - key.parse::<u64>().expect("a number"));
-            let last_of_it = last_revision - from_end;
-            self.seen
-                .notices
-                .iter()
-                .any(|(uri, id)| *uri == watched.uri && id.is_some_and(|id| id >> 16 >= last_of_it))
-        })
-    }
+/// Whether the last notice of each subscription has come.
+pub(super) fn has_all(seen: &Seen, last_revision: u64) -> bool {
+    seen.subscriptions.iter().all(|(watched, _)| {
+        // The last commit has one change of each key, in order.
+        let from_end = watched
+            .key
+            .as_ref()
+            .map_or(0, |key| KEYS - 1 - key.parse::<u64>().expect("a number"));
+        let last_of_it = last_revision - from_end;
+        seen.notices
+            .iter()
+            .any(|(uri, id)| *uri == watched.uri && id.is_some_and(|id| id >> 16 >= last_of_it))
+    })
 }
 
 /// Resumes on some gateway that is there.

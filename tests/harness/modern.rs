@@ -132,6 +132,11 @@ impl Listening {
     /// Reads the acknowledgement, which must come first.
     pub fn of(mut stream: EventStream, id: Value) -> Listening {
         let message = stream.frame().message();
+        Listening::acknowledged(stream, &message, id)
+    }
+
+    /// As `of`, for an acknowledgement that was read already.
+    pub fn acknowledged(stream: EventStream, message: &Value, id: Value) -> Listening {
         assert_eq!(
             message["method"], "notifications/subscriptions/acknowledged",
             "{message}"

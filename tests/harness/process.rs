@@ -80,10 +80,33 @@ impl Service {
         )
     }
 
+    /// Starts the program with something to read on its standard input.
+    pub fn spawn_reading(program: Program, arguments: &[String], input: impl Into<Stdio>) -> Service {
+        Service::run_reading(
+            program,
+            Command::new(program.path()).args(arguments),
+            input.into(),
+        )
+    }
+
+    /// Starts a shell script in which `$0` is the program and `$@` its arguments.
+    pub fn spawn_script(program: Program, script: &str, arguments: &[String]) -> Service {
+        Service::run(
+            program,
+            Command::new("sh")
+                .args(["-c", script, program.path()])
+                .args(arguments),
+        )
+    }
+
     fn run(program: Program, command: &mut Command) -> Service {
+        Service::run_reading(program, command, Stdio::null())
+    }
+
+    fn run_reading(program: Program, command: &mut Command, input: Stdio) -> Service {
         command
             .env_clear()
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         // PATH for what a service may start, the rest to see more of a failure.
@@ -119,6 +142,14 @@ impl Service {
                 .cloned()
         });
         found.unwrap_or_else(|| panic!("{:?} did not print `{start}…`", self.program))
+    }
+
+    /// Waits for a line on stderr that has `part` in it and returns it.
+    pub fn wait_for_error(&self, part: &str) -> String {
+        let found = self.wait_until(PATIENCE, |printed| {
+            printed.stderr.iter().find(|line| line.contains(part)).cloned()
+        });
+        found.unwrap_or_else(|| panic!("{:?} did not print an error with `{part}`", self.program))
     }
 
     /// Returns all lines on stdout so far.

@@ -21,8 +21,8 @@ use super::status::status;
 use super::watch::WatchStream;
 use super::{log, search};
 use crate::access::{Action, Object, decide};
-use crate::catalog::{CatalogTable, TableName, check_record, parse_object};
-use crate::commit::{Condition, RecordAction, RecordCommit, RecordOperation, RequestKey};
+use crate::catalog::{CatalogTable, GivenTimes, TableName, check_record, parse_object};
+use crate::commit::{Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey};
 use crate::entry::checked_traceparent;
 use crate::feed::Feed;
 use crate::refusal::Refusal;
@@ -34,6 +34,8 @@ const OPERATIONS_MAX: usize = 100_000;
 pub(super) const COMMIT_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 /// The longest idempotency key (feed.proto).
 const IDEMPOTENCY_KEY_LIMIT_BYTES: usize = 200;
+/// How much the service itself adds to a record at most, about: a key of escaped characters, and times.
+const FILLED_IN_BYTES: usize = 16 * 1024;
 /// From here on the check of records leaves the runtime: about half a millisecond of work.
 const LONG_CHECK_BYTES: usize = 64 * 1024;
 
@@ -74,17 +76,29 @@ impl FeedApi {
                 limit: COMMIT_LIMIT_BYTES,
             });
         }
+        if request.keep_times {
+            decide(&principal, Action::KeepTimes, Object::Feed)?;
+        }
+        let puts = PutRules {
+            skip_equal: request.skip_equal,
+            times: if request.keep_times {
+                GivenTimes::Kept
+            } else {
+                GivenTimes::Replaced
+            },
+        };
         let request_key = (!request.idempotency_key.is_empty()).then(|| RequestKey {
-            request_hash: hash_operations(&request.operations),
+            request_hash: hash_operations(&request.operations, puts),
             key: request.idempotency_key,
         });
 
         let operations = if size_bytes < LONG_CHECK_BYTES {
-            check_operations(&self.feed, &principal, request.operations)?
+            check_operations(&self.feed, &principal, request.operations, puts.times)?
         } else {
             let (feed, principal) = (Arc::clone(&self.feed), principal.clone());
-            let check =
-                tokio::task::spawn_blocking(move || check_operations(&feed, &principal, request.operations));
+            let check = tokio::task::spawn_blocking(move || {
+                check_operations(&feed, &principal, request.operations, puts.times)
+            });
             check.await.unwrap_or(Err(Refusal::Unavailable))?
         };
         let commit = RecordCommit {
@@ -92,6 +106,7 @@ impl FeedApi {
             principal,
             operations,
             request_key,
+            puts,
         };
         self.feed.pipeline.commit_records(commit).await
     }
@@ -133,9 +148,17 @@ fn value_bytes(operation: &OperationMessage) -> usize {
     }
 }
 
-/// Hashes operations as they were sent; each with its length, which keeps them apart.
-fn hash_operations(operations: &[OperationMessage]) -> [u8; 32] {
+/// Hashes operations as they were sent, each with its length, which keeps them apart, and how they are to be applied
+/// where that is not as ever.
+fn hash_operations(operations: &[OperationMessage], puts: PutRules) -> [u8; 32] {
     let mut hasher = Sha256::new();
+    if puts != PutRules::default() {
+        hasher.update([
+            0,
+            u8::from(puts.skip_equal),
+            u8::from(puts.times == GivenTimes::Kept),
+        ]);
+    }
     for operation in operations {
         hasher.update(operation.encode_length_delimited_to_vec());
     }
@@ -146,10 +169,11 @@ fn check_operations(
     feed: &Feed,
     principal: &str,
     operations: Vec<OperationMessage>,
+    times: GivenTimes,
 ) -> Result<Vec<RecordOperation>, Refusal> {
     operations
         .into_iter()
-        .map(|operation| check_operation(feed, principal, operation))
+        .map(|operation| check_operation(feed, principal, operation, times))
         .collect()
 }
 
@@ -157,6 +181,7 @@ fn check_operation(
     feed: &Feed,
     principal: &str,
     operation: OperationMessage,
+    times: GivenTimes,
 ) -> Result<RecordOperation, Refusal> {
     let name = TableName::new(operation.database, operation.table);
     decide(principal, Action::Write, Object::Table(&name))?;
@@ -172,7 +197,7 @@ fn check_operation(
         Some(ConditionMessage::Revision(revision)) => Condition::Revision(Revision(revision)),
     };
     let action = match operation.action {
-        Some(ActionMessage::Put(put)) => check_put(feed, table, &operation.key, put.value)?,
+        Some(ActionMessage::Put(put)) => check_put(feed, table, &operation.key, put.value, times)?,
         Some(ActionMessage::Delete(_)) => RecordAction::Delete,
         Some(ActionMessage::Patch(patch)) => check_patch(feed, &table, &patch.value)?,
         None => return Err(invalid("operations.action", "it is missing")),
@@ -190,14 +215,21 @@ fn check_put(
     table: Arc<CatalogTable>,
     key: &str,
     value: Bytes,
+    times: GivenTimes,
 ) -> Result<RecordAction, Refusal> {
-    if value.len() > feed.limits.record_bytes {
-        return Err(Refusal::TooLarge {
-            what: "the record",
-            limit: feed.limits.record_bytes,
-        });
+    let limit = feed.limits.record_bytes;
+    let too_large = || Refusal::TooLarge {
+        what: "the record",
+        limit,
+    };
+    if value.len() > limit.saturating_add(FILLED_IN_BYTES) {
+        return Err(too_large());
     }
-    let record = check_record(&table, key, &value)?;
+    let record = check_record(&table, key, &value, times)?;
+    // What the service filled in does not count, so that a record that was read can be put again.
+    if value.len() > limit && record.written_bytes(&table) > limit {
+        return Err(too_large());
+    }
     Ok(RecordAction::Put { value, table, record })
 }
 
@@ -233,6 +265,7 @@ fn table_message(table: &CatalogTable) -> Table {
         path: definition.path.clone().unwrap_or_default(),
         description: definition.description.clone(),
         attributes: attributes.collect(),
+        open: definition.open,
     }
 }
 

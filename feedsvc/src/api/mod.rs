@@ -1,11 +1,13 @@
 //! gRPC: the only place that knows tonic.
 //!
 //! `feed`, `log`, `sessions`, `access` and `maintenance` translate calls, `search` those that read records, `watch` is the stream of a
-//! watch, `request` checks what requests have in common, `operator` is the client of an operator's commands, `status`
-//! is the one place where a refusal becomes a status.
+//! watch, `request` checks what requests have in common, `status` is the one place where a refusal becomes a status. `operator`
+//! and `client` are the other side, for the commands that are clients.
 
 mod access;
+pub(crate) mod client;
 mod feed;
+mod keys;
 mod log;
 mod maintenance;
 pub(crate) mod operator;
@@ -25,6 +27,7 @@ use std::time::Duration;
 
 use proto::feed::v1::server::access_server::AccessServer;
 use proto::feed::v1::server::feed_server::FeedServer;
+use proto::feed::v1::server::keys_server::KeysServer;
 use proto::feed::v1::server::maintenance_server::MaintenanceServer;
 use proto::feed::v1::server::sessions_server::SessionsServer;
 use tokio::net::TcpListener;
@@ -74,6 +77,7 @@ pub(crate) fn serve(
                 "",
                 "feed.v1.Access",
                 "feed.v1.Feed",
+                "feed.v1.Keys",
                 "feed.v1.Maintenance",
                 "feed.v1.Sessions",
             ] {
@@ -92,6 +96,7 @@ pub(crate) fn serve(
         .max_decoding_message_size(REQUEST_LIMIT_BYTES);
     let access_server = AccessServer::new(access::AccessApi::new(Arc::clone(&feed)))
         .max_decoding_message_size(REQUEST_LIMIT_BYTES);
+    let keys_server = KeysServer::new(keys::KeysApi::new(Arc::clone(&feed)));
     let maintenance_server = MaintenanceServer::new(maintenance::MaintenanceApi::new(feed));
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
@@ -112,6 +117,7 @@ pub(crate) fn serve(
         .add_service(feed_server)
         .add_service(sessions_server)
         .add_service(access_server)
+        .add_service(keys_server)
         .add_service(maintenance_server)
         .add_optional_service(reflection)
         .serve_with_incoming_shutdown(incoming, shutdown.cancelled_owned())

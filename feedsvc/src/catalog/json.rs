@@ -36,6 +36,42 @@ pub(crate) struct JsonFault {
     offset: usize,
 }
 
+impl JsonFault {
+    /// Returns what is wrong.
+    pub(crate) fn problem(&self) -> &'static str {
+        self.problem
+    }
+
+    /// Returns the place, 0-based, in bytes.
+    pub(crate) fn offset(&self) -> usize {
+        self.offset
+    }
+}
+
+/// Returns where the value of an attribute begins in the text of an object, 0-based, in bytes; of two the last.
+pub(crate) fn offset_of_attribute(text: &str, attribute: &str) -> Option<usize> {
+    let mut parser = Parser { text, position: 0 };
+    let mut found = None;
+    parser.skip_space();
+    parser.expect(b'{', "expected an object").ok()?;
+    while !parser.close(b'}') {
+        if parser.peek() != Some(b'"') {
+            return None;
+        }
+        let name = parser.string().ok()?;
+        parser.skip_space();
+        parser.expect(b':', "expected a colon").ok()?;
+        parser.skip_space();
+        if name == attribute {
+            found = Some(parser.position);
+        }
+        parser.value(DEPTH_MAX).ok()?;
+        parser.skip_space();
+        parser.skip_if(b",");
+    }
+    found
+}
+
 impl Json {
     /// Parses a whole text.
     ///
@@ -366,7 +402,7 @@ impl Parser<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEPTH_MAX, Json};
+    use super::{DEPTH_MAX, Json, offset_of_attribute};
 
     fn check(text: &str, expected: &str) {
         let outcome = Json::parse(text.as_bytes()).map(|value| value.to_text());
@@ -425,6 +461,29 @@ mod tests {
         ] {
             check(text, fault);
         }
+    }
+
+    #[test]
+    fn the_place_of_an_attribute_is_found() {
+        let text = r#" {"a": {"b": 1}, "b" :[2], "\u0063":3, "a":4 }"#;
+        for (name, expected) in [
+            ("b", Some("[2]")),
+            ("c", Some("3")),
+            ("a", Some("4")),
+            ("d", None),
+        ] {
+            let found = offset_of_attribute(text, name);
+            assert_eq!(found.is_some(), expected.is_some(), "{name}");
+            if let (Some(offset), Some(expected)) = (found, expected) {
+                assert!(
+                    text[offset..].starts_with(expected),
+                    "{name}: {}",
+                    &text[offset..]
+                );
+            }
+        }
+        assert_eq!(offset_of_attribute("[", "a"), None);
+        assert_eq!(offset_of_attribute("{", "a"), None);
     }
 
     #[test]

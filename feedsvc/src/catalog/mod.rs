@@ -13,10 +13,16 @@ mod source;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub(crate) use model::{AttributeType, Catalog, CatalogTable, Shape, TableDefinition, TableId, TableName};
+pub(crate) use model::{
+    Attribute, AttributeType, Catalog, CatalogTable, Shape, TableDefinition, TableId, TableName,
+};
 pub use problem::SchemaError;
-pub(crate) use record::{RecordFault, ValidRecord, check_object, check_record, merge_patch, parse_object};
+pub(crate) use record::{
+    GivenTimes, RecordFault, ValidRecord, check_object, check_record, merge_patch, parse_object,
+};
 pub(crate) use scalar::Scalar;
+#[cfg(test)]
+pub(crate) use sdl::parse_documents;
 pub use source::{SchemaReadError, SchemaSource};
 
 /// The database of the service's own tables; only the service itself writes it.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::json::{Json, JsonObject, object_to_text};
-use super::model::{AttributeType, CatalogTable, Shape, TableName};
+use super::model::{Attribute, AttributeType, CatalogTable, Shape, TableName};
 
 /// Why a record breaks its table's schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,13 +28,25 @@ impl std::fmt::Display for Place<'_> {
     }
 }
 
-/// A record that fits its table, without the attributes that the service fills in.
+/// What becomes of times in a record that are the service's to fill in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum GivenTimes {
+    /// They are left out, whatever the writer put there.
+    #[default]
+    Replaced,
+    /// They are checked and kept; what is null or absent is filled in all the same.
+    Kept,
+}
+
+/// A record that fits its table; of the attributes that the service fills in it has those which are to be kept.
 ///
 /// It is written as text by whoever checks it, since the thread that commits is the one that all wait for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ValidRecord {
     /// A JSON object with one attribute at least, the primary key.
     text: Bytes,
+    /// The attributes in it that the service would fill in otherwise.
+    kept_times: Vec<String>,
 }
 
 impl ValidRecord {
@@ -75,6 +87,9 @@ impl ValidRecord {
         };
         let mut text = inside.to_vec();
         for attribute in stamped {
+            if self.kept_times.contains(&attribute.name) {
+                continue;
+            }
             let kept = before.get(&attribute.name).filter(|_| attribute.created_time);
             let value = match kept {
                 Some(value) => value.to_text(),
@@ -88,11 +103,30 @@ impl ValidRecord {
         text.push(b'}');
         text.into()
     }
+
+    /// Whether the record stands in the store already, as `before`; times that the service would fill in do not count.
+    pub(crate) fn is_stored_as(&self, table: &CatalogTable, before: &[u8]) -> bool {
+        let Ok(Json::Object(stored)) = Json::parse(before) else {
+            return false;
+        };
+        let Ok(Json::Object(mut record)) = Json::parse(&self.text) else {
+            return false;
+        };
+        for attribute in &table.definition.attributes {
+            if attribute.is_stamped() && !record.contains_key(&attribute.name) {
+                let Some(time) = stored.get(&attribute.name) else {
+                    return false;
+                };
+                record.insert(attribute.name.clone(), time.clone());
+            }
+        }
+        object_to_text(&record).as_bytes() == before
+    }
 }
 
 /// Checks a record that is to be written under a key, and completes it with its primary key.
 ///
-/// Attributes that the service fills in are left out, whatever the writer put there.
+/// `times` says what becomes of attributes that the service fills in.
 ///
 /// # Errors
 /// The value is no JSON object, or the key or an attribute does not fit the table.
@@ -100,8 +134,9 @@ pub(crate) fn check_record(
     table: &CatalogTable,
     key: &str,
     value: &[u8],
+    times: GivenTimes,
 ) -> Result<ValidRecord, RecordFault> {
-    check_object(table, key, parse_object(table, value)?)
+    check_object(table, key, parse_object(table, value)?, times)
 }
 
 /// Parses what is to be a record, or a patch of one.
@@ -149,6 +184,7 @@ pub(crate) fn check_object(
     table: &CatalogTable,
     key: &str,
     object: JsonObject,
+    times: GivenTimes,
 ) -> Result<ValidRecord, RecordFault> {
     let fault = |attribute: &str, found: String, allowed: String| RecordFault {
         table: table.name.clone(),
@@ -173,12 +209,17 @@ pub(crate) fn check_object(
     };
 
     let mut record = JsonObject::with_capacity(object.len() + 1);
+    let mut kept_times = Vec::new();
     if !object.contains_key(&primary_key.name) {
         record.insert(primary_key.name.clone(), key_value);
     }
     for (name, value) in object {
         match table.definition.find_attribute(&name) {
-            Some(attribute) if attribute.is_stamped() => continue,
+            Some(attribute)
+                if attribute.is_stamped() && (times == GivenTimes::Replaced || value == Json::Null) =>
+            {
+                continue;
+            }
             Some(attribute) if attribute.primary_key => {
                 let is_key = match &value {
                     Json::String(text) | Json::Number(text) => text == key && key_scalar.takes(&value),
@@ -210,6 +251,13 @@ pub(crate) fn check_object(
                 ));
             }
         }
+        if table
+            .definition
+            .find_attribute(&name)
+            .is_some_and(Attribute::is_stamped)
+        {
+            kept_times.push(name.clone());
+        }
         record.insert(name, value);
     }
     for attribute in &table.definition.attributes {
@@ -227,6 +275,7 @@ pub(crate) fn check_object(
     }
     Ok(ValidRecord {
         text: object_to_text(&record).into(),
+        kept_times,
     })
 }
 
@@ -258,7 +307,7 @@ fn check_value(attribute_type: &AttributeType, place: &str, value: &Json) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::{check_record, merge_patch};
+    use super::{GivenTimes, check_record, merge_patch};
     use crate::catalog::json::{Json, object_to_text};
     use crate::catalog::model::CatalogTable;
     use std::sync::Arc;
@@ -286,7 +335,7 @@ mod tests {
 
     fn check(table_name: &str, key: &str, value: &str, expected: &str) {
         let table = table(table_name);
-        let outcome = match check_record(&table, key, value.as_bytes()) {
+        let outcome = match check_record(&table, key, value.as_bytes(), GivenTimes::Replaced) {
             Ok(record) => text(&record.stamped(&table, None, &|| "NOW".to_owned())),
             Err(fault) => fault.to_string().replace("invalid record of table ", ""),
         };
@@ -318,12 +367,64 @@ mod tests {
     #[test]
     fn the_creation_time_survives_updates() {
         let table = table("Product");
-        let record = check_record(&table, "1", br#"{"name":"x"}"#).unwrap();
+        let record = check_record(&table, "1", br#"{"name":"x"}"#, GivenTimes::Replaced).unwrap();
         let before = br#"{"id":"1","name":"y","made":"THEN","changed":"THEN"}"#;
         assert_eq!(
             text(&record.stamped(&table, Some(before), &|| "NOW".to_owned())),
             r#"{"id":"1","name":"x","made":"THEN","changed":"NOW"}"#
         );
+    }
+
+    #[test]
+    fn given_times_are_kept_only_where_they_are_to_be() {
+        let table = table("Product");
+        let kept = |value: &str| {
+            let record = check_record(&table, "1", value.as_bytes(), GivenTimes::Kept);
+            match record {
+                Ok(record) => {
+                    text(&record.stamped(&table, Some(br#"{"made":"THEN"}"#), &|| "NOW".to_owned()))
+                }
+                Err(fault) => fault.to_string(),
+            }
+        };
+        assert_eq!(
+            kept(r#"{"made":"2000-01-01","id":"1","name":"x","changed":2}"#),
+            r#"{"made":"2000-01-01","id":"1","name":"x","changed":2}"#
+        );
+        assert_eq!(
+            kept(r#"{"id":"1","name":"x","changed":null}"#),
+            r#"{"id":"1","name":"x","made":"THEN","changed":"NOW"}"#
+        );
+        assert!(kept(r#"{"name":"x","made":"yesterday"}"#).contains("attribute `made`"));
+    }
+
+    #[test]
+    fn a_record_is_stored_already_whatever_the_times_that_the_service_fills_in() {
+        let table = table("Product");
+        for (value, times, expected) in [
+            (r#"{"id":"1","name":"x"}"#, GivenTimes::Replaced, true),
+            (r#"{"id":"1","name":"y"}"#, GivenTimes::Replaced, false),
+            (r#"{"name":"x","id":"1"}"#, GivenTimes::Replaced, false),
+            (
+                r#"{"id":"1","name":"x","made":"2001-01-01"}"#,
+                GivenTimes::Replaced,
+                true,
+            ),
+            (
+                r#"{"id":"1","name":"x","made":"2001-01-01"}"#,
+                GivenTimes::Kept,
+                false,
+            ),
+            (
+                r#"{"id":"1","name":"x","made":"THEN"}"#,
+                GivenTimes::Replaced,
+                true,
+            ),
+        ] {
+            let record = check_record(&table, "1", value.as_bytes(), times).unwrap();
+            let before = br#"{"id":"1","name":"x","made":"2000-01-01","changed":"THEN"}"#;
+            assert_eq!(record.is_stored_as(&table, before), expected, "{value}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::draft::{Draft, NotApplied, Written};
 use super::pipeline::ProposalQueue;
 use super::proposal::{Proposal, Reply};
 use super::writability::{Outage, Writability};
-use super::{records, sessions, tables, trim};
+use super::{records, sealing_keys, sessions, tables, trim};
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::lease::Leases;
@@ -244,6 +244,9 @@ fn run(
         Proposal::Indexes(reply) => answer_with(reply, work_on_indexes(draft)),
         Proposal::Trim(step, reply) => answer_with(reply, trim::run(draft, &step)),
         Proposal::Probe(reply) => answer_with(reply, trim::probe(draft).map_err(NotApplied::Lost)),
+        Proposal::SealingKeys(rotate_after_ms, reply) => {
+            answer_with(reply, sealing_keys::run(draft, rotate_after_ms, now_ms))
+        }
         Proposal::Stop => Ok(Box::new(|_| {})),
     }
 }
@@ -304,6 +307,7 @@ fn lost(proposal: Proposal) -> Answer {
         Proposal::Indexes(reply) => unavailable(reply),
         Proposal::Trim(_, reply) => unavailable(reply),
         Proposal::Probe(reply) => unavailable(reply),
+        Proposal::SealingKeys(_, reply) => unavailable(reply),
         Proposal::Stop => Box::new(|_| {}),
     }
 }

@@ -7,8 +7,8 @@ use crate::catalog::{TableId, TableName};
 use crate::revision::Revision;
 use crate::session::{SessionRecord, Subscription};
 use crate::store::{
-    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, LogTrim, NewEntry, StoreError, StoredRecord,
-    Transaction, Trimmed, Writer,
+    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, LogTrim, NewEntry, SealingKey, StoreError,
+    StoredRecord, Transaction, Trimmed, Writer,
 };
 
 /// A writer whose commits fail while a switch is on, before or after they were made durable.
@@ -135,6 +135,15 @@ impl Transaction for FailingTransaction<'_> {
     }
     fn probe(&mut self) -> Result<(), StoreError> {
         self.inner.probe()
+    }
+    fn read_sealing_keys(&self) -> Result<Vec<SealingKey>, StoreError> {
+        self.inner.read_sealing_keys()
+    }
+    fn write_sealing_key(&mut self, secret: &[u8], made_ms: i64) -> Result<i64, StoreError> {
+        self.inner.write_sealing_key(secret, made_ms)
+    }
+    fn remove_sealing_key(&mut self, id: i64) -> Result<(), StoreError> {
+        self.inner.remove_sealing_key(id)
     }
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError> {
         match self.failure {

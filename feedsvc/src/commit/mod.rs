@@ -4,7 +4,8 @@
 //! one transaction (group commit), and then, in this order: commits, publishes the entries to the ring, answers.
 //!
 //! `pipeline` is the queue and the handle to it, `proposal` what goes through it, `committer` the thread, `draft` the
-//! transaction that is being made, `writability` whether the store took the last one; `records`, `sessions`, `tables` and `trim` run the kinds of proposals.
+//! transaction that is being made, `writability` whether the store took the last one; `records`, `sessions`, `tables`, `trim`
+//! and `sealing_keys` run the kinds of proposals.
 
 mod committer;
 mod draft;
@@ -15,6 +16,7 @@ mod patch_tests;
 mod pipeline;
 mod proposal;
 mod records;
+mod sealing_keys;
 mod sessions;
 mod tables;
 #[cfg(test)]
@@ -25,8 +27,8 @@ mod writability;
 pub(crate) use committer::{Committer, CommitterParts, answer_channel, give_answers};
 pub(crate) use pipeline::Pipeline;
 pub(crate) use proposal::{
-    Condition, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer, SessionProposal,
-    TrimStep,
+    Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer,
+    SessionProposal, TrimStep,
 };
 pub(crate) use records::REQUEST_KEY_LIFETIME_MS;
 pub(crate) use writability::Writability;

@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::proposal::{Proposal, RecordCommit, Reply, SessionAnswer, SessionProposal, TrimAnswer, TrimStep};
 use crate::catalog::TableDefinition;
 use crate::refusal::Refusal;
-use crate::store::IndexWork;
+use crate::store::{IndexWork, SealingKey};
 
 /// How many proposals wait at most; beyond it a caller waits for room, with its own deadline.
 const QUEUE_LIMIT: usize = 1_024;
@@ -62,6 +62,12 @@ impl Pipeline {
     /// Finds out whether a commit works, by one that means nothing; what came of it is told by the feed's `writability`.
     pub(crate) async fn probe(&self) -> Result<(), Refusal> {
         self.propose(Proposal::Probe).await
+    }
+
+    /// Returns the sealing keys, the newest first; makes a new one if the newest is older than `rotate_after_ms`.
+    pub(crate) async fn sealing_keys(&self, rotate_after_ms: i64) -> Result<Vec<SealingKey>, Refusal> {
+        self.propose(|reply| Proposal::SealingKeys(rotate_after_ms, reply))
+            .await
     }
 
     /// Tells the committer to end after what was proposed before; all later proposals are refused.

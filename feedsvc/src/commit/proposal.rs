@@ -7,11 +7,11 @@ use proto::feed::v1::CommitResponse;
 use tokio::sync::oneshot;
 
 use crate::catalog::json::JsonObject;
-use crate::catalog::{CatalogTable, TableDefinition, TableName, ValidRecord};
+use crate::catalog::{CatalogTable, GivenTimes, TableDefinition, TableName, ValidRecord};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::session::{SessionCommand, SessionState};
-use crate::store::{IndexWork, LogTrim, Trimmed};
+use crate::store::{IndexWork, LogTrim, SealingKey, Trimmed};
 
 /// Where the outcome of a proposal goes, once it is durable.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -30,6 +30,8 @@ pub(super) enum Proposal {
     Trim(TrimStep, Reply<TrimAnswer>),
     /// Write something, to find out whether that works.
     Probe(Reply<()>),
+    /// The sealing keys, none of them that sealed for longer than this, in milliseconds.
+    SealingKeys(i64, Reply<Vec<SealingKey>>),
     /// End after what was proposed before.
     Stop,
 }
@@ -48,6 +50,7 @@ impl Proposal {
             | Proposal::Indexes(_)
             | Proposal::Trim(..)
             | Proposal::Probe(..)
+            | Proposal::SealingKeys(..)
             | Proposal::Stop => 0,
         };
         texts + PROPOSAL_OVERHEAD_BYTES
@@ -62,6 +65,15 @@ pub(crate) struct RecordCommit {
     pub(crate) traceparent: String,
     pub(crate) operations: Vec<RecordOperation>,
     pub(crate) request_key: Option<RequestKey>,
+    pub(crate) puts: PutRules,
+}
+
+/// How the puts of a commit are applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PutRules {
+    /// A put of what is there already changes nothing.
+    pub(crate) skip_equal: bool,
+    pub(crate) times: GivenTimes,
 }
 
 /// The caller's key for a request that may be sent again.

@@ -8,8 +8,10 @@ use prost::Message;
 use proto::feed::v1::{CommitResponse, Operation, OperationResult};
 
 use super::draft::{Draft, NotApplied};
-use super::proposal::{Condition, RecordAction, RecordCommit, RecordOperation};
-use crate::catalog::{CatalogTable, TableId, check_object, check_record, merge_patch, parse_object};
+use super::proposal::{Condition, PutRules, RecordAction, RecordCommit, RecordOperation};
+use crate::catalog::{
+    CatalogTable, GivenTimes, TableId, check_object, check_record, merge_patch, parse_object,
+};
 use crate::entry::{CommitHeader, encode_change};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
@@ -130,10 +132,16 @@ fn plan<'a>(
 
         let revision = Revision(draft.head().0 + changes.len() as u64 + 1);
         let after = match &request.action {
-            RecordAction::Put { .. } | RecordAction::Patch { .. } => Some(StoredRecord {
-                revision,
-                value: stored_value(table, request, before.as_ref(), &now)?,
-            }),
+            RecordAction::Put { .. } | RecordAction::Patch { .. } => {
+                let Some(value) = value_to_store(table, request, before.as_ref(), &now, commit.puts)? else {
+                    results.push(OperationResult {
+                        revision: 0,
+                        existed: true,
+                    });
+                    continue;
+                };
+                Some(StoredRecord { revision, value })
+            }
             RecordAction::Delete => None,
         };
         sizes.add(request, before.as_ref(), after.as_ref())?;
@@ -222,15 +230,18 @@ impl Sizes {
     }
 }
 
-/// Returns the record as it will be stored; checked again if its table has changed since it was checked.
-fn stored_value(
+/// Returns the record as it will be stored, `None` if it is to stay as it is; checked again if its table has changed
+/// since it was checked.
+fn value_to_store(
     table: &Arc<CatalogTable>,
     request: &RecordOperation,
     before: Option<&StoredRecord>,
     now: &dyn Fn() -> String,
-) -> Result<Bytes, Refusal> {
+    puts: PutRules,
+) -> Result<Option<Bytes>, Refusal> {
     let before = before.map(|record| record.value.as_ref());
-    match &request.action {
+    let checked_again;
+    let record = match &request.action {
         RecordAction::Patch {
             patch,
             record_limit_bytes,
@@ -245,7 +256,8 @@ fn stored_value(
             };
             let mut patched = parse_object(table, before)?;
             merge_patch(&mut patched, patch);
-            let record = check_object(table, &request.key, patched)?;
+            // The times in it are those of the record before.
+            let record = check_object(table, &request.key, patched, GivenTimes::Replaced)?;
             let value = record.stamped(table, Some(before), now);
             // A put of the same record would be as large without what the service fills in.
             if value.len() > *record_limit_bytes && record.written_bytes(table) > *record_limit_bytes {
@@ -254,19 +266,23 @@ fn stored_value(
                     limit: *record_limit_bytes,
                 });
             }
-            Ok(value)
+            return Ok(Some(value));
         }
         RecordAction::Put {
             table: checked_against,
             record,
             ..
-        } if Arc::ptr_eq(checked_against, table) => Ok(record.stamped(table, before, now)),
+        } if Arc::ptr_eq(checked_against, table) => record,
         RecordAction::Put { value, .. } => {
-            let record = check_record(table, &request.key, value)?;
-            Ok(record.stamped(table, before, now))
+            checked_again = check_record(table, &request.key, value, puts.times)?;
+            &checked_again
         }
-        RecordAction::Delete => Ok(Bytes::new()),
+        RecordAction::Delete => return Ok(None),
+    };
+    if puts.skip_equal && before.is_some_and(|before| record.is_stored_as(table, before)) {
+        return Ok(None);
     }
+    Ok(Some(record.stamped(table, before, now)))
 }
 
 fn write(

@@ -10,7 +10,7 @@ use proto::feed::v1::session_command::Command;
 use proto::feed::v1::{Entry, Operation};
 
 use super::failing::{FAILS_AFTER, FAILS_BEFORE, FailingWriter, NO_FAILURE};
-use super::{Condition, RecordCommit, RequestKey};
+use super::{Condition, PutRules, RecordCommit, RequestKey};
 use crate::catalog::{SchemaSource, TableName};
 use crate::entry::decode_with_values;
 use crate::expiry;
@@ -201,6 +201,7 @@ async fn a_request_key_is_applied_once_for_a_day() {
             key: "k".to_owned(),
             request_hash: [request_hash; 32],
         }),
+        puts: PutRules::default(),
     };
     let first = feed.pipeline.commit_records(request("alice", 1)).await.unwrap();
     bench.clock.advance(Duration::from_secs(24 * 3600));
@@ -755,5 +756,40 @@ async fn an_outage_is_told_once_and_ends_by_itself() {
     ended.cancel();
     probes.await.unwrap();
     assert_eq!(read_log(&feed).await.len(), 3);
+    service.close().await;
+}
+
+#[tokio::test]
+async fn a_put_of_what_is_there_leaves_no_trace_where_it_is_asked_to() {
+    let bench = Bench::new();
+    let service = bench.open().await;
+    let feed = service.feed();
+    let import = |values: &[(&str, &str)]| RecordCommit {
+        principal: String::new(),
+        traceparent: String::new(),
+        operations: values
+            .iter()
+            .map(|(key, value)| put(&feed, "Product", key, value))
+            .collect(),
+        request_key: None,
+        puts: PutRules {
+            skip_equal: true,
+            ..PutRules::default()
+        },
+    };
+    // Revisions 1 and 2 are the tables.
+    for (values, expected) in [
+        (&[("a", r#"{"n":1}"#), ("b", "{}")][..], &[3, 4][..]),
+        (&[("a", r#"{"n":1}"#), ("b", "{}")], &[0, 0]),
+        (&[("a", r#"{"n":1.0}"#), ("b", "{}")], &[5, 0]),
+        // Each against what the one before left.
+        (
+            &[("b", r#"{"n":1}"#), ("b", "{}"), ("b", "{}"), ("c", "{}")],
+            &[6, 7, 0, 8],
+        ),
+    ] {
+        let answer = feed.pipeline.commit_records(import(values)).await.unwrap();
+        assert_eq!(revisions(&answer), expected, "{values:?}");
+    }
     service.close().await;
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::commit::{RecordCommit, RequestKey};
+use crate::commit::{PutRules, RecordCommit, RequestKey};
 use crate::feed::Feed;
 use crate::maintenance::{retention, whole_read};
 use crate::refusal::Refusal;
@@ -155,6 +155,7 @@ async fn request_keys_go_after_a_day_and_ids_of_sessions_after_thirty() {
             key: "k".to_owned(),
             request_hash: [1; 32],
         }),
+        puts: PutRules::default(),
     };
     feed.pipeline.commit_records(keyed).await.unwrap();
     let kept = async || {

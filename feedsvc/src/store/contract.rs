@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::error::{CopyError, StoreError};
 use super::values::{
-    Ages, Bounds, Copied, FeedHead, KeptAnswer, KeyedRecord, LogPage, LogQuery, LogTrim, NewEntry, Snapshot,
-    StoreStatus, StoredRecord, Target, Trimmed, Verification,
+    Ages, Bounds, Copied, FeedHead, KeptAnswer, KeyedRecord, LogPage, LogQuery, LogTrim, NewEntry,
+    SealingKey, Snapshot, StoreStatus, StoredRecord, Target, Trimmed, Verification,
 };
 use super::view::{AttributeIndex, IndexId, IndexWork, RecordView};
 use crate::catalog::{TableId, TableName};
@@ -170,6 +170,11 @@ pub(crate) trait Transaction {
     fn drop_spent_sessions(&mut self, removed_before_ms: i64, limit: usize) -> Result<usize, StoreError>;
     /// Writes something that means nothing, to find out whether a commit works; fails where the disk has no room for a usual one.
     fn probe(&mut self) -> Result<(), StoreError>;
+    /// Returns the sealing keys, the newest first.
+    fn read_sealing_keys(&self) -> Result<Vec<SealingKey>, StoreError>;
+    /// Writes a new sealing key and returns its number, which is above that of every earlier one.
+    fn write_sealing_key(&mut self, secret: &[u8], made_ms: i64) -> Result<i64, StoreError>;
+    fn remove_sealing_key(&mut self, id: i64) -> Result<(), StoreError>;
 
     /// Makes everything durable and visible, with the new head; after an error it is unknown whether it became so.
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError>;

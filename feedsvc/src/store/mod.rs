@@ -34,7 +34,7 @@ pub(crate) use error::{CopyError, RestoreError, StoreError, VerifyError};
 pub(crate) use reads::Interrupt;
 pub(crate) use values::{
     Ages, Bounds, Copied, FeedHead, Finding, KeptAnswer, KeyedRecord, LogEntry, LogPage, LogQuery, LogTrim,
-    NewEntry, Place, Snapshot, StoreStatus, StoredRecord, Subject, Target, Trimmed, Verification,
+    NewEntry, Place, SealingKey, Snapshot, StoreStatus, StoredRecord, Subject, Target, Trimmed, Verification,
 };
 pub(crate) use view::{
     AttributeIndex, ByteRange, Direction, IndexId, IndexState, IndexWalk, IndexWork, RecordRow, RecordView,

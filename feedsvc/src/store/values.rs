@@ -43,6 +43,25 @@ pub(crate) struct StoredRecord {
     pub(crate) value: Bytes,
 }
 
+/// A key by which gateways seal.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct SealingKey {
+    pub(crate) id: i64,
+    pub(crate) secret: Vec<u8>,
+    pub(crate) made_ms: i64,
+}
+
+// By hand, so that no secret gets into a log.
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("SealingKey")
+            .field("id", &self.id)
+            .field("made_ms", &self.made_ms)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A record of some table with its key.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedRecord {

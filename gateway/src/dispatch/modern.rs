@@ -49,6 +49,7 @@ impl Dispatcher {
         );
         let call = Call {
             feed: &self.feed,
+            keyring: &self.keyring,
             catalog: self.watch.catalog(),
             identity: self.watch.feed(),
             authority: &self.authority,

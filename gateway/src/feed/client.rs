@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use proto::feed::v1;
 use proto::feed::v1::feed_client::FeedClient as FeedStub;
+use proto::feed::v1::keys_client::KeysClient as KeysStub;
 use proto::feed::v1::sessions_client::SessionsClient as SessionsStub;
 use tonic::Request;
 use tonic::transport::{Channel, Endpoint};
@@ -14,6 +15,7 @@ use super::FEED;
 use super::catalog::{Catalog, Table};
 use super::entry::Entry;
 use super::error::FeedError;
+use super::keyring::SealingKey;
 
 /// How long a connection attempt may take. On one network it takes a millisecond; a request must not hang on a dead host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -41,6 +43,7 @@ const ANSWER_LIMIT_BYTES: usize = 64 * 1024 * 1024;
 pub(crate) struct FeedClient {
     feed: FeedStub<Channel>,
     sessions: SessionsStub<Channel>,
+    keys: KeysStub<Channel>,
     /// The watch has a connection of its own: nothing that calls do can hold it up.
     watch: FeedStub<Channel>,
     instance: String,
@@ -145,7 +148,8 @@ impl FeedClient {
         let calls = endpoint.connect_lazy();
         FeedClient {
             feed: FeedStub::new(calls.clone()).max_decoding_message_size(ANSWER_LIMIT_BYTES),
-            sessions: SessionsStub::new(calls),
+            sessions: SessionsStub::new(calls.clone()),
+            keys: KeysStub::new(calls),
             watch: FeedStub::new(endpoint.connect_lazy()).max_decoding_message_size(ANSWER_LIMIT_BYTES),
             instance,
             address: String::new(),
@@ -340,6 +344,25 @@ impl FeedClient {
         } else {
             Err(FeedError::Internal)
         }
+    }
+
+    /// Reads the keys by which gateways seal, the newest first.
+    pub(super) async fn read_sealing_keys(&self) -> Result<Vec<SealingKey>, FeedError> {
+        let request = v1::GetSealingKeysRequest {
+            feed: FEED.into(),
+            principal: named(""),
+        };
+        let answer = self
+            .keys
+            .clone()
+            .get_sealing_keys(call(request))
+            .await?
+            .into_inner();
+        let keys = answer.keys.into_iter().map(|key| {
+            let secret = <[u8; 32]>::try_from(&*key.secret).map_err(|_| FeedError::Internal)?;
+            Ok(SealingKey { id: key.id, secret })
+        });
+        keys.collect()
     }
 
     /// Reads the feed's head, at least that at the call's arrival; `near` is a revision that the caller has seen.

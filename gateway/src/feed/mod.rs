@@ -7,6 +7,7 @@ mod catalog;
 mod client;
 mod entry;
 mod error;
+mod keyring;
 mod ring;
 mod watch;
 
@@ -16,6 +17,7 @@ pub(crate) use client::{
 };
 pub(crate) use entry::{Body, Entry, SessionCommand};
 pub(crate) use error::FeedError;
+pub(crate) use keyring::{Keyring, SealingKey};
 pub(crate) use ring::Ring;
 pub(crate) use watch::Watch;
 

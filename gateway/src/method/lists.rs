@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::page;
+use super::{Call, Failure, page};
 use crate::protocol::error::RpcError;
 use crate::protocol::message::Params;
 
@@ -19,14 +19,14 @@ pub(super) struct PromptsListResult {
 }
 
 /// Lists the tools: there are none.
-pub(super) fn tools(params: &Params) -> Result<ToolsListResult, RpcError> {
-    page::cut("tools/list", params, [], |name: &&str| name)?;
+pub(super) async fn tools(call: &Call<'_>, params: &Params) -> Result<ToolsListResult, Failure> {
+    page::cut(call, "tools/list", params, [], |name: &&str| name).await?;
     Ok(ToolsListResult { tools: [] })
 }
 
 /// Lists the prompts: there are none.
-pub(super) fn prompts(params: &Params) -> Result<PromptsListResult, RpcError> {
-    page::cut("prompts/list", params, [], |name: &&str| name)?;
+pub(super) async fn prompts(call: &Call<'_>, params: &Params) -> Result<PromptsListResult, Failure> {
+    page::cut(call, "prompts/list", params, [], |name: &&str| name).await?;
     Ok(PromptsListResult { prompts: [] })
 }
 

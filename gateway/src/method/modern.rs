@@ -77,8 +77,12 @@ async fn try_call(call: &Call<'_>, hints: &CacheHints, request: &Request) -> Res
     let params = &request.params;
     match request.method.as_str() {
         "server/discover" => cached(id, &DiscoverResult::new(&[MODERN], None), hints.discover),
-        "resources/list" => cached(id, &resources::list(call, params)?, hints.resources),
-        "resources/templates/list" => cached(id, &resources::list_templates(call, params)?, hints.templates),
+        "resources/list" => cached(id, &resources::list(call, params).await?, hints.resources),
+        "resources/templates/list" => cached(
+            id,
+            &resources::list_templates(call, params).await?,
+            hints.templates,
+        ),
         "resources/read" => {
             let (result, cursor) = resources::read(call, params).await?;
             let additions = Additions {
@@ -87,9 +91,9 @@ async fn try_call(call: &Call<'_>, hints: &CacheHints, request: &Request) -> Res
             };
             Ok(complete::result(id, &result, &additions)?)
         }
-        "tools/list" => cached(id, &lists::tools(params)?, hints.tools),
+        "tools/list" => cached(id, &lists::tools(call, params).await?, hints.tools),
         "tools/call" => Err(lists::unknown_tool(params).into()),
-        "prompts/list" => cached(id, &lists::prompts(params)?, hints.prompts),
+        "prompts/list" => cached(id, &lists::prompts(call, params).await?, hints.prompts),
         "prompts/get" => Err(lists::unknown_prompt(params).into()),
         "completion/complete" => Ok(complete::result(
             id,

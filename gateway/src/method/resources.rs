@@ -47,7 +47,7 @@ struct Descriptor<'a> {
 }
 
 /// Lists the synthetic resources and the exported tables, sorted by URI, a page at a time.
-pub(super) fn list(call: &Call<'_>, params: &Params) -> Result<ResourcesListResult, RpcError> {
+pub(super) async fn list(call: &Call<'_>, params: &Params) -> Result<ResourcesListResult, Failure> {
     let tables = call.catalog.tables().map(|table| Resource {
         uri: table_uri(call, table),
         name: table.path.clone(),
@@ -57,8 +57,10 @@ pub(super) fn list(call: &Call<'_>, params: &Params) -> Result<ResourcesListResu
     });
     let mut resources: Vec<Resource> = synthetic::list(call).into_iter().chain(tables).collect();
     resources.sort_unstable_by(|a, b| a.uri.cmp(&b.uri));
-    let Page { entries, next_cursor } =
-        page::cut("resources/list", params, resources, |resource| &resource.uri)?;
+    let Page { entries, next_cursor } = page::cut(call, "resources/list", params, resources, |resource| {
+        &resource.uri
+    })
+    .await?;
     Ok(ResourcesListResult {
         resources: entries,
         next_cursor,
@@ -66,7 +68,7 @@ pub(super) fn list(call: &Call<'_>, params: &Params) -> Result<ResourcesListResu
 }
 
 /// Lists the templates: the records of each exported table, and the schema of a table.
-pub(super) fn list_templates(call: &Call<'_>, params: &Params) -> Result<TemplatesListResult, RpcError> {
+pub(super) async fn list_templates(call: &Call<'_>, params: &Params) -> Result<TemplatesListResult, Failure> {
     let records = call.catalog.tables().map(|table| Template {
         uri_template: format!("{}/{{key}}", table_uri(call, table)),
         name: format!("{} record", table.path),
@@ -82,9 +84,10 @@ pub(super) fn list_templates(call: &Call<'_>, params: &Params) -> Result<Templat
     let mut templates: Vec<Template> = records.chain([schema]).collect();
     templates.sort_unstable_by(|a, b| a.uri_template.cmp(&b.uri_template));
     let Page { entries, next_cursor } =
-        page::cut("resources/templates/list", params, templates, |template| {
+        page::cut(call, "resources/templates/list", params, templates, |template| {
             &template.uri_template
-        })?;
+        })
+        .await?;
     Ok(TemplatesListResult {
         resource_templates: entries,
         next_cursor,

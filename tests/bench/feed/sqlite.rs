@@ -8,10 +8,11 @@ use rusqlite::Connection;
 use super::service::{KEYS, record};
 
 /// The service's own, in its steps.
-const SCHEMA: [&str; 3] = [
+const SCHEMA: [&str; 4] = [
     include_str!("../../../feedsvc/src/store/sqlite/schema.sql"),
     include_str!("../../../feedsvc/src/store/sqlite/schema_2_search.sql"),
     include_str!("../../../feedsvc/src/store/sqlite/schema_3_retention.sql"),
+    include_str!("../../../feedsvc/src/store/sqlite/schema_4_sealing_keys.sql"),
 ];
 
 /// An open database.

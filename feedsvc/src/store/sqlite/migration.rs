@@ -9,6 +9,7 @@ const STEPS: &[&str] = &[
     include_str!("schema.sql"),
     include_str!("schema_2_search.sql"),
     include_str!("schema_3_retention.sql"),
+    include_str!("schema_4_sealing_keys.sql"),
 ];
 
 /// The version that this program writes.

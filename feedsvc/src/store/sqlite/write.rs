@@ -16,8 +16,8 @@ use crate::catalog::{TableId, TableName};
 use crate::revision::Revision;
 use crate::session::{SessionRecord, Subscription};
 use crate::store::{
-    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, LogTrim, NewEntry, StoreError, StoredRecord,
-    Subject, Transaction, Trimmed, Writer,
+    AttributeIndex, FeedHead, IndexId, IndexWork, KeptAnswer, LogTrim, NewEntry, SealingKey, StoreError,
+    StoredRecord, Subject, Transaction, Trimmed, Writer,
 };
 
 /// How many expired request keys one transaction drops at most, so that none gets long.
@@ -377,6 +377,34 @@ impl Transaction for SqliteTransaction<'_> {
         // The room first: the write-ahead log reuses its file, so a small commit may work on a disk that is full.
         probe_room(self.directory).map_err(StoreError::Disk)?;
         trim::probe(&self.transaction)
+    }
+
+    fn read_sealing_keys(&self) -> Result<Vec<SealingKey>, StoreError> {
+        let mut statement = self
+            .transaction
+            .prepare_cached("SELECT id, secret, made_ms FROM sealing_key ORDER BY id DESC")?;
+        let keys = statement.query_map([], |row| {
+            Ok(SealingKey {
+                id: row.get(0)?,
+                secret: row.get(1)?,
+                made_ms: row.get(2)?,
+            })
+        })?;
+        Ok(keys.collect::<Result<_, _>>()?)
+    }
+
+    fn write_sealing_key(&mut self, secret: &[u8], made_ms: i64) -> Result<i64, StoreError> {
+        self.transaction
+            .prepare_cached("INSERT INTO sealing_key (secret, made_ms) VALUES (?1, ?2)")?
+            .execute((secret, made_ms))?;
+        Ok(self.transaction.last_insert_rowid())
+    }
+
+    fn remove_sealing_key(&mut self, id: i64) -> Result<(), StoreError> {
+        self.transaction
+            .prepare_cached("DELETE FROM sealing_key WHERE id = ?1")?
+            .execute([id])?;
+        Ok(())
     }
 
     fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError> {
