@@ -33,11 +33,12 @@ pub(crate) struct Feed {
     pub(crate) leases: Arc<Leases>,
     pub(crate) catalog: watch::Receiver<Arc<Catalog>>,
     pub(crate) rights: watch::Receiver<Arc<Rights>>,
+    /// Whether the store can be written; its sender goes with the committer.
+    pub(crate) writability: watch::Receiver<Writability>,
     /// Ends all watches.
     pub(crate) shutdown: CancellationToken,
     /// The oldest revision that the log has; it never falls.
     pub(crate) oldest: Arc<AtomicU64>,
-    pub(crate) writability: watch::Receiver<Writability>,
     /// How many watches are open.
     pub(crate) watch_count: AtomicU64,
     /// One backup or check at a time: each reads everything.

@@ -94,7 +94,10 @@ impl From<StoreError> for Refusal {
             StoreError::Compacted { oldest } => Refusal::Compacted { oldest },
             StoreError::BeyondHead { head } => Refusal::LostHistory { head },
             StoreError::Interrupted => Refusal::Unavailable,
-            StoreError::Damaged { .. } | StoreError::Database(_) => Refusal::Internal(error),
+            StoreError::Damaged { .. }
+            | StoreError::DamagedFile { .. }
+            | StoreError::Disk(_)
+            | StoreError::Database(_) => Refusal::Internal(error),
         }
     }
 }

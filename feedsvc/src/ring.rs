@@ -14,8 +14,9 @@ use crate::catalog::TableId;
 use crate::chain::ChainHash;
 use crate::revision::Revision;
 
-/// What one entry costs besides its bytes: the slot, the hash and the allocator's and `Bytes`' own bookkeeping.
-const ENTRY_OVERHEAD_BYTES: usize = 128;
+/// What one entry costs besides its bytes: its slot, twice, since the queue doubles when it is full; what `Bytes` shares them by (48 bytes
+/// with the allocator's header), and the header and the rounding of the bytes themselves.
+const ENTRY_OVERHEAD_BYTES: usize = 2 * size_of::<RingEntry>() + 48 + 16;
 
 /// How many entries a reader of some tables looks at in one go, which is well below a millisecond.
 const SCAN_ENTRIES: usize = 4_096;
@@ -293,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_reader_of_some_tables_gets_theirs_and_moves_on_over_the_others() {
-        let ring = Ring::new(Revision(0), 1000);
+        let ring = Ring::new(Revision(0), 10_000);
         ring.publish(entries(1..=7));
         // Odd ones are session commands, 2 and 6 are of table 2, 4 is of table 0.
         let read = |cursor, until, limit_bytes, wanted: &[Option<TableId>]| match ring.read_wanted(

@@ -17,7 +17,7 @@ use crate::access::{AccessMode, Rights, RightsChange};
 use crate::api;
 use crate::catalog::{Catalog, OWN_TABLES, SchemaReadError, SchemaSource, TableDefinition, TableName};
 use crate::clock::{Clock, SystemClock};
-use crate::commit::{Committer, CommitterParts, Pipeline, Writability};
+use crate::commit::{Committer, CommitterParts, Pipeline, Writability, answer_channel, give_answers};
 use crate::expiry;
 use crate::feed::Feed;
 use crate::indexing;
@@ -174,8 +174,8 @@ pub enum ServeError {
 pub struct Service {
     feed: Arc<Feed>,
     clock: Arc<dyn Clock>,
-    writability: watch::Receiver<Writability>,
     committer: JoinHandle<()>,
+    answers: tokio::task::JoinHandle<()>,
 }
 
 impl Service {
@@ -214,12 +214,14 @@ impl Service {
 
         let (catalog_sender, catalog) = watch::channel(Arc::new(catalog));
         let (rights_sender, rights) = watch::channel(Arc::new(rights));
-        let (writability_sender, writability) = watch::channel(Writability::Writable);
+        let (writability_sender, writability) = watch::channel(Writability::default());
         let oldest = Arc::new(AtomicU64::new(bounds.oldest.0));
         let ring = Arc::new(Ring::new(bounds.head, limits.ring_bytes));
         let leases = Arc::new(Leases::new(Arc::clone(&clock)));
         let (pipeline, queue) = Pipeline::new();
+        let (answer_sender, answers) = answer_channel();
         let committer = Committer::new(CommitterParts {
+            answers: answer_sender,
             writer: wrap_writer(Box::new(store.writer)),
             clock: Arc::clone(&clock),
             leases: Arc::clone(&leases),
@@ -238,6 +240,8 @@ impl Service {
             .name("committer".to_owned())
             .spawn(move || committer.run(queue))
             .map_err(OpenError::Thread)?;
+        // It ends after the committer, when every answer is given.
+        let answers = tokio::spawn(give_answers(answers));
 
         if let Some(definitions) = definitions {
             match pipeline.set_tables(definitions).await {
@@ -260,7 +264,7 @@ impl Service {
             rights,
             shutdown: CancellationToken::new(),
             oldest,
-            writability: writability.clone(),
+            writability,
             watch_count: AtomicU64::new(0),
             whole_reads: Arc::new(Semaphore::new(1)),
             clock: Arc::clone(&clock),
@@ -268,8 +272,8 @@ impl Service {
         Ok(Service {
             feed: Arc::new(feed),
             clock,
-            writability,
             committer,
+            answers,
         })
     }
 
@@ -285,8 +289,8 @@ impl Service {
         let Service {
             feed,
             clock,
-            writability,
             committer,
+            answers,
         } = self;
         // Whatever way the service ends, its watches end too.
         let stop_watches = feed.shutdown.clone().drop_guard();
@@ -294,11 +298,10 @@ impl Service {
         tasks.spawn(expiry::run(Arc::clone(&feed), clock, feed.shutdown.clone()));
         tasks.spawn(retention::run(Arc::clone(&feed), feed.shutdown.clone()));
         tasks.spawn(probe::run(Arc::clone(&feed), feed.shutdown.clone()));
-
         tasks.spawn(indexing::run(Arc::clone(&feed), feed.shutdown.clone()));
 
-        let committer_ended = ended(writability.clone());
-        let server = api::serve(Arc::clone(&feed), listener, writability, shutdown.clone(), &tasks);
+        let committer_ended = ended(feed.writability.clone());
+        let server = api::serve(Arc::clone(&feed), listener, shutdown.clone(), &tasks);
         let told_to_end = async {
             shutdown.cancelled().await;
             feed.shutdown.cancel();
@@ -313,14 +316,14 @@ impl Service {
         drop(stop_watches);
         tasks.close();
         tasks.wait().await;
-        close(&feed, committer).await?;
+        close(&feed, committer, answers).await?;
         outcome
     }
 
     /// Ends the service without having served.
     #[cfg(test)]
     pub(crate) async fn close(self) {
-        close(&self.feed, self.committer).await.unwrap();
+        close(&self.feed, self.committer, self.answers).await.unwrap();
     }
 
     /// Ends the service without having served; returns when everything is written and the data directory is free.
@@ -328,7 +331,7 @@ impl Service {
     /// # Errors
     /// The committer failed; what was acknowledged is durable.
     pub(crate) async fn end(self) -> Result<(), ServeError> {
-        close(&self.feed, self.committer).await
+        close(&self.feed, self.committer, self.answers).await
     }
 
     /// Returns what the calls work with.
@@ -343,12 +346,17 @@ async fn ended(mut writability: watch::Receiver<Writability>) {
 }
 
 /// Ends the committer after what it was given, and with it the hold on the data directory.
-async fn close(feed: &Feed, committer: JoinHandle<()>) -> Result<(), ServeError> {
+async fn close(
+    feed: &Feed,
+    committer: JoinHandle<()>,
+    answers: tokio::task::JoinHandle<()>,
+) -> Result<(), ServeError> {
     feed.pipeline.stop().await;
     // Joining is a wait, so not on the runtime.
-    match tokio::task::spawn_blocking(move || committer.join()).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) | Err(_) => Err(ServeError::Committer),
+    let ended = tokio::task::spawn_blocking(move || committer.join()).await;
+    match (ended, answers.await) {
+        (Ok(Ok(())), Ok(())) => Ok(()),
+        _ => Err(ServeError::Committer),
     }
 }
 

@@ -445,7 +445,15 @@ impl Dispatcher {
             return Some("this instance is ending".into());
         }
         let status = self.watch.status();
-        (!status.live).then(|| format!("waiting for the feed service: {}", status.reason))
+        if !status.live {
+            return Some(format!("waiting for the feed service: {}", status.reason));
+        }
+        (!status.problem.is_empty()).then(|| format!("the feed service cannot commit: {}", status.problem))
+    }
+
+    /// Says whether it is known which tables there are.
+    pub(crate) fn knows_tables(&self) -> bool {
+        self.watch.is_live()
     }
 }
 

@@ -26,6 +26,9 @@ pub struct EncodedWatchResponse {
     /// As `WatchResponse.progress_hash`.
     #[prost(bytes = "bytes", tag = "6")]
     pub progress_hash: Bytes,
+    /// As `WatchResponse.problem`.
+    #[prost(string, tag = "7")]
+    pub problem: String,
 }
 
 #[cfg(test)]
@@ -57,6 +60,7 @@ mod tests {
             oldest: 1,
             store_id: "s".into(),
             progress_hash: vec![7; 32].into(),
+            problem: "full".into(),
         };
         let encoded = EncodedWatchResponse {
             entries: entries.iter().map(|entry| entry.encode_to_vec().into()).collect(),
@@ -65,6 +69,7 @@ mod tests {
             oldest: 1,
             store_id: "s".into(),
             progress_hash: vec![7; 32].into(),
+            problem: "full".into(),
         };
         assert_eq!(declared.encode_to_vec(), encoded.encode_to_vec());
     }

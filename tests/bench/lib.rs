@@ -10,7 +10,7 @@
 //!
 //! Reading order: [`plan`] says what is run, [`run`] runs it, on [`subject`]s (server, sessions and publisher together);
 //! [`load`] is the client side of the sessions, [`measure`] counts, [`report`] shows. [`floor`] and [`rmcp_server`]
-//! are the servers to compare with.
+//! are the servers to compare with. [`feed`] is a benchmark of its own, with a program of its own: the feed service alone.
 
 pub mod plan;
 pub mod run;
@@ -20,6 +20,8 @@ pub mod measure;
 pub mod subject;
 
 pub mod report;
+
+pub mod feed;
 
 pub mod floor;
 pub mod rmcp_server;

@@ -25,3 +25,13 @@ fn a_program_that_is_missing_is_named() {
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no program"));
 }
+
+#[test]
+fn a_feed_service_that_is_missing_is_named() {
+    let output = Command::new(env!("CARGO_BIN_EXE_bench-feed"))
+        .args(["--quick", "--feedsvc", "/nowhere/feedsvc"])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no program"));
+}

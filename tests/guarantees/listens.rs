@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use proto::feed::v1::Entry;
 use serde_json::{Value, json};
 
-use super::traffic::{KEYS, Random, has_all};
+use super::traffic::{KEYS, has_all};
 use super::validate::{Seen, Watched, expected};
 use crate::harness::PATIENCE;
 use crate::harness::event_stream::{EventStream, Next};
 use crate::harness::modern::{Listening, Modern, cursor_id};
+use crate::harness::random::Random;
 
 /// What one client of listens saw.
 #[derive(Debug)]

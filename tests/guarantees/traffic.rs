@@ -9,6 +9,7 @@ use super::validate::{Seen, Watched, atomic, expected, filtered, ordered, reliab
 use crate::harness::PATIENCE;
 use crate::harness::event_stream::{EventStream, Next};
 use crate::harness::mcp::Client;
+use crate::harness::random::{Random, seed};
 use crate::harness::stack::{Gateway, Stack};
 use crate::harness::truth::put;
 use crate::harness::wire::{Cut, Proxy};
@@ -20,31 +21,6 @@ pub(super) const KEYS: u64 = 5;
 const ROUNDS: usize = 10;
 /// Few enough that what a session misses at most is never folded.
 const COMMITS_PER_ROUND: usize = 12;
-
-/// Pseudo-random numbers from a seed (splitmix64).
-pub struct Random(u64);
-
-impl Random {
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
-
-/// The seed that was given, to repeat a run that failed, or another one each time.
-fn seed() -> u64 {
-    match std::env::var("TIDEGATE_SEED") {
-        Ok(text) => text.parse().expect("TIDEGATE_SEED is a number"),
-        Err(_) => std::time::UNIX_EPOCH
-            .elapsed()
-            .expect("a clock after 1970")
-            .subsec_nanos()
-            .into(),
-    }
-}
 
 #[test]
 fn all_guarantees_hold_while_services_crash_and_wires_are_cut() {

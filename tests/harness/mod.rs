@@ -8,6 +8,7 @@
 //! - `http_sse`: the same for the older transport;
 //! - `modern`: a client of the era without sessions;
 //! - `truth`: reads the log over gRPC, to compare with what clients saw;
+//! - `random`: numbers from a seed that is printed and can be given;
 //! - `wire`: a proxy that cuts, stalls and delays connections.
 //!
 //! Nothing here uses a type of the gateway. Every wait has a deadline and says what it waited for.
@@ -18,6 +19,7 @@ pub mod http_sse;
 pub mod mcp;
 pub mod modern;
 pub mod process;
+pub mod random;
 pub mod stack;
 pub mod truth;
 pub mod wire;

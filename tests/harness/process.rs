@@ -80,6 +80,17 @@ impl Service {
         )
     }
 
+    /// Starts the program by another one that becomes it, or stands beside it: `wrapper` is that one with its arguments. The child must
+    /// be the program itself, so that signals reach it.
+    pub fn spawn_under(wrapper: &[&str], program: Program, arguments: &[String]) -> Service {
+        let (first, rest) = wrapper.split_first().expect("a program");
+        Service::run(
+            program,
+            Command::new(first).args(rest).arg(program.path()).args(arguments),
+            &[],
+        )
+    }
+
     /// Starts the program with something to read on its standard input.
     pub fn spawn_reading(program: Program, arguments: &[String], input: impl Into<Stdio>) -> Service {
         let mut command = Command::new(program.path());
@@ -159,6 +170,11 @@ impl Service {
     /// Returns all lines on stdout so far.
     pub fn stdout(&self) -> Vec<String> {
         self.output.printed.lock().unwrap().stdout.clone()
+    }
+
+    /// Returns all lines on stderr so far.
+    pub fn stderr(&self) -> Vec<String> {
+        self.output.printed.lock().unwrap().stderr.clone()
     }
 
     pub fn id(&self) -> u32 {

@@ -101,12 +101,26 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Starts one with the tests' schema, its data below `directory`, and these options besides.
+    /// Starts one with the tests' schema and its data below `directory`.
+    pub fn start(directory: &Path) -> Feed {
+        Feed::start_by(&[], directory, &[])
+    }
+
+    /// Starts one with more options.
     pub fn start_with(directory: &Path, options: &[(&str, &str)]) -> Feed {
+        Feed::start_by(&[], directory, options)
+    }
+
+    /// Starts one by another program that becomes it (see `Service::spawn_under`); a restart does without.
+    pub fn start_under(wrapper: &[&str], directory: &Path) -> Feed {
+        Feed::start_by(wrapper, directory, &[])
+    }
+
+    fn start_by(wrapper: &[&str], directory: &Path, options: &[(&str, &str)]) -> Feed {
         let (data, schema) = (directory.join("data"), directory.join("schema.graphql"));
         std::fs::write(&schema, SCHEMA).expect("a schema file");
         let options = owned(options);
-        let (service, address) = Feed::serve(any_port(), &data, &schema, &options);
+        let (service, address) = Feed::serve(wrapper, any_port(), &data, &schema, &options);
         Feed {
             address,
             service,
@@ -114,6 +128,12 @@ impl Feed {
             schema,
             options,
         }
+    }
+
+    /// Starts one that is expected to end by itself, on what an earlier one left.
+    pub fn try_start_stored(directory: &Path) -> Service {
+        let (data, schema) = (directory.join("data"), directory.join("schema.graphql"));
+        Service::spawn(Program::Feedsvc, &Feed::arguments(any_port(), &data, &schema))
     }
 
     /// Returns the data directory.
@@ -134,7 +154,7 @@ impl Feed {
 
     /// Starts it again where it was.
     pub fn restart(&mut self) {
-        let (service, address) = Feed::serve(self.address, &self.data, &self.schema, &self.options);
+        let (service, address) = Feed::serve(&[], self.address, &self.data, &self.schema, &self.options);
         assert_eq!(address, self.address);
         self.service = service;
     }
@@ -143,19 +163,27 @@ impl Feed {
         &mut self.service
     }
 
+    fn arguments(listen: SocketAddr, data: &Path, schema: &Path) -> Vec<String> {
+        arguments(&[
+            ("--listen", listen.to_string()),
+            ("--data", data.display().to_string()),
+            ("--schema", schema.display().to_string()),
+        ])
+    }
+
     fn serve(
+        wrapper: &[&str],
         listen: SocketAddr,
         data: &Path,
         schema: &Path,
         options: &[(String, String)],
     ) -> (Service, SocketAddr) {
-        let mut arguments = arguments(&[
-            ("--listen", listen.to_string()),
-            ("--data", data.display().to_string()),
-            ("--schema", schema.display().to_string()),
-        ]);
+        let mut arguments = Feed::arguments(listen, data, schema);
         arguments.extend(flattened(options));
-        let service = Service::spawn(Program::Feedsvc, &arguments);
+        let service = match wrapper {
+            [] => Service::spawn(Program::Feedsvc, &arguments),
+            wrapper => Service::spawn_under(wrapper, Program::Feedsvc, &arguments),
+        };
         let line = service.wait_for_line("feedsvc ready ");
         (service, address_in(&line, "listen"))
     }

@@ -44,6 +44,16 @@ impl Truth {
         }
     }
 
+    /// Returns a client for calls that have no shortcut here.
+    pub fn client(&self) -> FeedClient<Channel> {
+        FeedClient::new(self.channel.clone()).max_decoding_message_size(64 * 1024 * 1024)
+    }
+
+    /// Returns the connection, for services that have no shortcut here.
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
     /// Returns the whole log, whose revisions must rise without holes.
     pub fn log(&self) -> Vec<Entry> {
         self.log_after(0)

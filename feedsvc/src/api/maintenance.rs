@@ -47,10 +47,7 @@ impl MaintenanceApi {
     async fn status(&self, request: StatusRequest) -> Result<StatusResponse, Refusal> {
         self.admit(&request.feed, request.principal, Operation::GetStatus)?;
         let store = self.feed.reads.run(|reader| reader.status()).await?;
-        let (is_writable, problem) = match &*self.feed.writability.borrow() {
-            Writability::Writable => (true, String::new()),
-            Writability::Failing { problem } => (false, problem.clone()),
-        };
+        let writability = self.feed.writability.borrow().clone();
         let (ring_bytes, ring_oldest) = self.feed.ring.usage();
         let tables = store.tables.into_iter().map(|(name, records)| TableStatus {
             database: name.database,
@@ -63,8 +60,8 @@ impl MaintenanceApi {
             head: store.bounds.head.0,
             oldest: store.bounds.oldest.0,
             commit_time_ms: store.commit_time_ms.unwrap_or_default(),
-            writable: is_writable,
-            problem,
+            writable: writability == Writability::Writable,
+            problem: writability.problem().to_owned(),
             store_bytes: store.store_bytes,
             free_bytes: store.free_bytes,
             log_bytes: store.log_bytes,

@@ -67,15 +67,15 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 pub(crate) fn serve(
     feed: Arc<Feed>,
     listener: TcpListener,
-    mut writability: tokio::sync::watch::Receiver<Writability>,
     shutdown: CancellationToken,
     tasks: &TaskTracker,
 ) -> impl Future<Output = Result<(), tonic::transport::Error>> + use<> {
     let (health, health_service) = tonic_health::server::health_reporter();
     let ended = feed.shutdown.clone();
+    let mut writability = feed.writability.clone();
     tasks.spawn(async move {
         loop {
-            let status = match *writability.borrow_and_update() {
+            let status = match &*writability.borrow_and_update() {
                 Writability::Writable => ServingStatus::Serving,
                 Writability::Failing { .. } => ServingStatus::NotServing,
             };

@@ -25,6 +25,7 @@ use crate::access::Rights;
 use crate::bells::Bell;
 use crate::catalog::{Catalog, TableId, TableName};
 use crate::chain::ChainHash;
+use crate::commit::Writability;
 use crate::feed::Feed;
 use crate::lease::LeaseGuard;
 use crate::refusal::Refusal;
@@ -32,8 +33,9 @@ use crate::revision::Revision;
 use crate::ring::RingRead;
 use crate::store::{LogQuery, StoreError, Target};
 
-/// How much one answer carries, unless a single entry is larger (feed.proto, `Watch`).
-const ANSWER_LIMIT_BYTES: usize = 1024 * 1024;
+/// How much one answer carries, unless a single entry is larger. A reader that stops costs about two of them, and what the allocator
+/// keeps of making them; larger ones are not faster.
+const ANSWER_LIMIT_BYTES: usize = 128 * 1024;
 /// How many entries are read from the store at a time; an entry without values has about 100 bytes.
 const STORE_PAGE_ENTRIES: usize = 10_000;
 /// The most tables of a watch (feed.proto).
@@ -99,8 +101,9 @@ impl WatchStream {
         }
         let filter = Filter::new(&feed, &request.tables)?;
         let lease = (!request.instance.is_empty()).then(|| feed.leases.hold(&request.instance));
-        let watch = Watch {
+        let mut watch = Watch {
             bell: feed.ring.bell(),
+            writability: feed.writability.clone(),
             cursor,
             sight,
             rights: feed.rights.clone(),
@@ -112,7 +115,7 @@ impl WatchStream {
             _count: OpenWatch::count(&feed),
             feed,
         };
-        let first = watch.answer(Vec::new(), hash, head);
+        let first = watch.answer(Vec::new(), head);
         Ok(WatchStream {
             state: State::Working(Box::pin(std::future::ready((watch, Ok(first))))),
         })
@@ -144,6 +147,15 @@ impl Stream for WatchStream {
     }
 }
 
+/// What a watch without anything to send was woken by.
+enum Woken {
+    /// There may be something to send.
+    Rung,
+    /// The store can be written, or no longer.
+    Blocked,
+    Ended,
+}
+
 /// A watch between two answers.
 struct Watch {
     feed: Arc<Feed>,
@@ -160,6 +172,8 @@ struct Watch {
     /// The log's hash at the cursor.
     cursor_hash: ChainHash,
     bell: watch::Receiver<Revision>,
+    /// Its changes are sent, so that a gateway's readiness tells the truth.
+    writability: watch::Receiver<Writability>,
     _lease: Option<LeaseGuard>,
     _count: OpenWatch,
 }
@@ -204,7 +218,8 @@ impl Watch {
                     head,
                 } => {
                     self.cursor = progress;
-                    let answer = self.answer(entries, progress_hash, head);
+                    self.cursor_hash = progress_hash;
+                    let answer = self.answer(entries, head);
                     return (self, Ok(answer));
                 }
                 RingRead::Behind => {
@@ -214,12 +229,18 @@ impl Watch {
                 }
                 RingRead::Current => {
                     let shutdown = self.feed.shutdown.clone();
-                    let is_open = tokio::select! {
-                        rung = self.bell.changed() => rung.is_ok(),
-                        () = shutdown.cancelled() => false,
+                    let woken = tokio::select! {
+                        rung = self.bell.changed() => rung.map_or(Woken::Ended, |()| Woken::Rung),
+                        changed = self.writability.changed() => changed.map_or(Woken::Ended, |()| Woken::Blocked),
+                        () = shutdown.cancelled() => Woken::Ended,
                     };
-                    if !is_open {
-                        return (self, Err(Refusal::Unavailable));
+                    match woken {
+                        Woken::Rung => {}
+                        Woken::Blocked => {
+                            let answer = self.answer(Vec::new(), head);
+                            return (self, Ok(answer));
+                        }
+                        Woken::Ended => return (self, Err(Refusal::Unavailable)),
                     }
                 }
             }
@@ -255,7 +276,7 @@ impl Watch {
                 self.cursor_hash = progress_hash;
                 if !entries.is_empty() || self.is_bookmark_due() {
                     self.note_sent();
-                    return Ok(Some(self.answer(entries, progress_hash, head)));
+                    return Ok(Some(self.answer(entries, head)));
                 }
                 // Much of the ring may have to be passed over.
                 tokio::task::yield_now().await;
@@ -277,34 +298,39 @@ impl Watch {
             }
             RingRead::Current if self.is_bookmark_due() => {
                 self.note_sent();
-                Ok(Some(self.answer(Vec::new(), self.cursor_hash, head)))
+                Ok(Some(self.answer(Vec::new(), head)))
             }
-            RingRead::Current => {
-                self.wait_for_tables().await?;
-                Ok(None)
-            }
+            RingRead::Current => match self.wait_for_tables().await {
+                Woken::Rung => Ok(None),
+                Woken::Blocked => {
+                    self.note_sent();
+                    Ok(Some(self.answer(Vec::new(), head)))
+                }
+                Woken::Ended => Err(Refusal::Unavailable),
+            },
         }
     }
 
     /// Waits until there may be something for a watch of some tables, or it is time to look by itself.
-    async fn wait_for_tables(&mut self) -> Result<(), Refusal> {
+    async fn wait_for_tables(&mut self) -> Woken {
         let looks_at = self.sent_at + self.feed.limits.bookmark_interval;
         let Some(filter) = &mut self.filter else {
-            return Ok(());
+            return Woken::Rung;
         };
         tokio::select! {
             () = filter.bell.rung() => {}
             _ = filter.changes.changed() => {}
             _ = self.rights.changed() => {}
+            changed = self.writability.changed() => return changed.map_or(Woken::Ended, |()| Woken::Blocked),
             () = sleep_until(looks_at) => {
                 // With nothing new there is nothing to say.
                 if self.sent == self.feed.ring.head() {
                     self.sent_at = Instant::now();
                 }
             }
-            () = self.feed.shutdown.cancelled() => return Err(Refusal::Unavailable),
+            () = self.feed.shutdown.cancelled() => return Woken::Ended,
         }
-        Ok(())
+        Woken::Rung
     }
 
     /// Whether the cursor has moved on without an answer for long enough.
@@ -347,10 +373,10 @@ impl Watch {
         let (entries, progress, hash, bounds) = read.await?;
         self.cursor = progress;
         self.cursor_hash = hash;
-        Ok(self.answer(entries, hash, bounds.head))
+        Ok(self.answer(entries, bounds.head))
     }
 
-    fn answer(&self, entries: Vec<Bytes>, hash: ChainHash, head: Revision) -> EncodedWatchResponse {
+    fn answer(&mut self, entries: Vec<Bytes>, head: Revision) -> EncodedWatchResponse {
         EncodedWatchResponse {
             entries,
             progress: self.cursor.0,
@@ -358,7 +384,8 @@ impl Watch {
             head: head.max(self.cursor).0,
             oldest: self.feed.oldest().0,
             store_id: self.feed.store_id.clone(),
-            progress_hash: Bytes::copy_from_slice(hash.as_bytes()),
+            progress_hash: Bytes::copy_from_slice(self.cursor_hash.as_bytes()),
+            problem: self.writability.borrow_and_update().problem().to_owned(),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Checks records against their table.
 
+use bytes::Bytes;
+
 use super::json::{Json, JsonObject, object_to_text};
-use super::model::{AttributeType, CatalogTable, Shape, TableName};
+use super::model::{Attribute, AttributeType, CatalogTable, Shape, TableName};
 
 /// Why a record breaks its table's schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,8 +39,15 @@ pub(crate) enum GivenTimes {
 }
 
 /// A record that fits its table; of the attributes that the service fills in it has those which are to be kept.
+///
+/// It is written as text by whoever checks it, since the thread that commits is the one that all wait for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ValidRecord(JsonObject);
+pub(crate) struct ValidRecord {
+    /// A JSON object with one attribute at least, the primary key.
+    text: Bytes,
+    /// The attributes in it that the service would fill in otherwise.
+    kept_times: Vec<String>,
+}
 
 impl ValidRecord {
     /// Returns how much of the record came from its writer, in bytes: without primary key and the service's own attributes.
@@ -47,38 +56,52 @@ impl ValidRecord {
             let attribute = table.definition.find_attribute(name);
             attribute.is_some_and(|attribute| attribute.primary_key || attribute.is_stamped())
         };
-        let mut written = self.0.clone();
+        let Ok(Json::Object(mut written)) = Json::parse(&self.text) else {
+            return self.text.len();
+        };
         written.retain(|name, _| !is_filled_in(name));
         object_to_text(&written).len()
     }
 
-    /// Returns the record as it is stored, with the service's own attributes filled in.
+    /// Returns the record as it is stored, with the service's own attributes filled in at its end.
     ///
-    /// `before` is the record that is replaced; it keeps its creation time.
-    pub(crate) fn stamped(&self, table: &CatalogTable, before: Option<&[u8]>, now: &str) -> String {
+    /// `before` is the record that is replaced; it keeps its creation time. `now` is asked only where a time is filled in.
+    pub(crate) fn stamped(
+        &self,
+        table: &CatalogTable,
+        before: Option<&[u8]>,
+        now: &dyn Fn() -> String,
+    ) -> Bytes {
         let stamped = table
             .definition
             .attributes
             .iter()
             .filter(|attribute| attribute.is_stamped());
         let mut stamped = stamped.peekable();
-        if stamped.peek().is_none() {
-            return object_to_text(&self.0);
-        }
+        let Some((_closing, inside)) = self.text.split_last().filter(|_| stamped.peek().is_some()) else {
+            return self.text.clone();
+        };
         let before = match before.map(Json::parse) {
             Some(Ok(Json::Object(before))) => before,
             _ => JsonObject::new(),
         };
-        let mut record = self.0.clone();
+        let mut text = inside.to_vec();
         for attribute in stamped {
-            if record.contains_key(&attribute.name) {
+            if self.kept_times.contains(&attribute.name) {
                 continue;
             }
             let kept = before.get(&attribute.name).filter(|_| attribute.created_time);
-            let value = kept.cloned().unwrap_or_else(|| Json::String(now.to_owned()));
-            record.insert(attribute.name.clone(), value);
+            let value = match kept {
+                Some(value) => value.to_text(),
+                None => Json::String(now()).to_text(),
+            };
+            text.push(b',');
+            text.extend_from_slice(Json::String(attribute.name.clone()).to_text().as_bytes());
+            text.push(b':');
+            text.extend_from_slice(value.as_bytes());
         }
-        object_to_text(&record)
+        text.push(b'}');
+        text.into()
     }
 
     /// Whether the record stands in the store already, as `before`; times that the service would fill in do not count.
@@ -86,7 +109,9 @@ impl ValidRecord {
         let Ok(Json::Object(stored)) = Json::parse(before) else {
             return false;
         };
-        let mut record = self.0.clone();
+        let Ok(Json::Object(mut record)) = Json::parse(&self.text) else {
+            return false;
+        };
         for attribute in &table.definition.attributes {
             if attribute.is_stamped() && !record.contains_key(&attribute.name) {
                 let Some(time) = stored.get(&attribute.name) else {
@@ -184,6 +209,7 @@ pub(crate) fn check_object(
     };
 
     let mut record = JsonObject::with_capacity(object.len() + 1);
+    let mut kept_times = Vec::new();
     if !object.contains_key(&primary_key.name) {
         record.insert(primary_key.name.clone(), key_value);
     }
@@ -225,6 +251,13 @@ pub(crate) fn check_object(
                 ));
             }
         }
+        if table
+            .definition
+            .find_attribute(&name)
+            .is_some_and(Attribute::is_stamped)
+        {
+            kept_times.push(name.clone());
+        }
         record.insert(name, value);
     }
     for attribute in &table.definition.attributes {
@@ -240,7 +273,10 @@ pub(crate) fn check_object(
             ));
         }
     }
-    Ok(ValidRecord(record))
+    Ok(ValidRecord {
+        text: object_to_text(&record).into(),
+        kept_times,
+    })
 }
 
 /// The place, what was found there, and what is allowed.
@@ -293,10 +329,14 @@ mod tests {
         crate::catalog::testing::table(SDL, name)
     }
 
+    fn text(record: &[u8]) -> String {
+        String::from_utf8(record.to_vec()).unwrap()
+    }
+
     fn check(table_name: &str, key: &str, value: &str, expected: &str) {
         let table = table(table_name);
         let outcome = match check_record(&table, key, value.as_bytes(), GivenTimes::Replaced) {
-            Ok(record) => record.stamped(&table, None, "NOW"),
+            Ok(record) => text(&record.stamped(&table, None, &|| "NOW".to_owned())),
             Err(fault) => fault.to_string().replace("invalid record of table ", ""),
         };
         assert_eq!(outcome, expected, "{value}");
@@ -330,7 +370,7 @@ mod tests {
         let record = check_record(&table, "1", br#"{"name":"x"}"#, GivenTimes::Replaced).unwrap();
         let before = br#"{"id":"1","name":"y","made":"THEN","changed":"THEN"}"#;
         assert_eq!(
-            record.stamped(&table, Some(before), "NOW"),
+            text(&record.stamped(&table, Some(before), &|| "NOW".to_owned())),
             r#"{"id":"1","name":"x","made":"THEN","changed":"NOW"}"#
         );
     }
@@ -341,7 +381,9 @@ mod tests {
         let kept = |value: &str| {
             let record = check_record(&table, "1", value.as_bytes(), GivenTimes::Kept);
             match record {
-                Ok(record) => record.stamped(&table, Some(br#"{"made":"THEN"}"#), "NOW"),
+                Ok(record) => {
+                    text(&record.stamped(&table, Some(br#"{"made":"THEN"}"#), &|| "NOW".to_owned()))
+                }
                 Err(fault) => fault.to_string(),
             }
         };

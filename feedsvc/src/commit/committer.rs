@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::watch;
-use tracing::{error, info};
+use tokio::sync::{mpsc, watch};
+use tracing::trace;
 
-use super::draft::{Draft, NotApplied};
+use super::draft::{Draft, NotApplied, Written};
 use super::pipeline::ProposalQueue;
 use super::proposal::{Proposal, Reply, Touch};
+use super::writability::{Outage, Writability};
 use super::{access_log, records, sealing_keys, sessions, tables, trim};
 use crate::access::Rights;
 use crate::catalog::Catalog;
@@ -37,19 +38,11 @@ pub(crate) struct CommitterParts {
     /// Reads the rights that the store has, for when it is not known what became of a transaction.
     pub(crate) load_rights: Box<dyn Fn() -> Result<Rights, StoreError> + Send>,
     pub(crate) limits: Limits,
+    /// To [`give_answers`].
+    pub(crate) answers: mpsc::Sender<GroupAnswers>,
     pub(crate) writability: watch::Sender<Writability>,
     /// The oldest revision that the log has.
     pub(crate) oldest: Arc<AtomicU64>,
-}
-
-/// Whether the store can be written, by the last transaction that had something to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Writability {
-    Writable,
-    /// It could not be committed.
-    Failing {
-        problem: String,
-    },
 }
 
 /// The committer itself; it lives on a thread of its own.
@@ -57,10 +50,38 @@ pub(crate) struct Committer {
     parts: CommitterParts,
     /// Where the next transaction begins; `None` after a failure, when only the store knows.
     head: Option<FeedHead>,
+    outage: Outage,
 }
 
 /// Answers one proposal, when it is known what became of the transaction.
-type Answer = Box<dyn FnOnce(Durability)>;
+type Answer = Box<dyn FnOnce(Durability) + Send>;
+
+/// The answers of a group, on their way to the task that gives them.
+pub(crate) struct GroupAnswers {
+    answers: Vec<Answer>,
+    durability: Durability,
+}
+
+/// From so many on a task of the runtime gives the answers: to wake a task from this thread costs a call of the system each, and the
+/// next group waits meanwhile.
+const ANSWERS_GIVEN_AWAY: usize = 8;
+
+/// How many groups may wait to be answered: the callers of each wait too, so they are few.
+const ANSWER_GROUPS_MAX: usize = 64;
+
+/// Makes the way of the answers from the committer to [`give_answers`].
+pub(crate) fn answer_channel() -> (mpsc::Sender<GroupAnswers>, mpsc::Receiver<GroupAnswers>) {
+    mpsc::channel(ANSWER_GROUPS_MAX)
+}
+
+/// Gives answers until the committer has ended and all are given. It must not be cut off before.
+pub(crate) async fn give_answers(mut groups: mpsc::Receiver<GroupAnswers>) {
+    while let Some(GroupAnswers { answers, durability }) = groups.recv().await {
+        for answer in answers {
+            answer(durability);
+        }
+    }
+}
 
 /// What became of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +100,11 @@ enum Course {
 impl Committer {
     /// Makes a committer; its ring must stand at the head of its store.
     pub(crate) fn new(parts: CommitterParts) -> Committer {
-        Committer { parts, head: None }
+        Committer {
+            parts,
+            head: None,
+            outage: Outage::default(),
+        }
     }
 
     /// Commits what is proposed until it is told to stop, or nobody can propose any more.
@@ -94,41 +119,43 @@ impl Committer {
     }
 
     fn commit(&mut self, group: Vec<Proposal>) {
+        trace!(proposals = group.len(), "committing a group");
         let mut answers: Vec<Answer> = Vec::with_capacity(group.len());
         let durability = match self.try_commit(group, &mut answers) {
-            Ok(was_written) => {
-                // One that had nothing to write says nothing about whether it could have.
-                if was_written && self.note(Writability::Writable) {
-                    info!("the store can be written again");
-                }
+            Ok(Written::Something) => {
+                self.outage.note_success(&self.parts.writability);
                 Durability::Durable
             }
+            // It shows nothing about the disk.
+            Ok(Written::Nothing) => Durability::Durable,
             Err(error) => {
-                error!(error = %error, "a transaction was lost");
+                self.outage
+                    .note_loss(&self.parts.writability, &error, self.parts.clock.monotonic());
                 // What the store has now is not known, and so is not what to go on from.
                 self.head = None;
-                self.note(Writability::Failing {
-                    problem: error.to_string(),
-                });
                 Durability::Lost
             }
         };
-        for answer in answers {
+        self.answer(answers, durability);
+    }
+
+    fn answer(&self, answers: Vec<Answer>, durability: Durability) {
+        let group = GroupAnswers { answers, durability };
+        let here = if group.answers.len() < ANSWERS_GIVEN_AWAY {
+            group
+        } else {
+            match self.parts.answers.blocking_send(group) {
+                Ok(()) => return,
+                // The runtime ends.
+                Err(mpsc::error::SendError(group)) => group,
+            }
+        };
+        for answer in here.answers {
             answer(durability);
         }
     }
 
-    /// Tells whether the store can be written; returns whether that has changed.
-    fn note(&self, writability: Writability) -> bool {
-        self.parts.writability.send_if_modified(|present| {
-            let has_changed = *present != writability;
-            *present = writability;
-            has_changed
-        })
-    }
-
-    /// Returns whether there was something to write.
-    fn try_commit(&mut self, group: Vec<Proposal>, answers: &mut Vec<Answer>) -> Result<bool, StoreError> {
+    fn try_commit(&mut self, group: Vec<Proposal>, answers: &mut Vec<Answer>) -> Result<Written, StoreError> {
         // Whatever fails from here on, each proposal of the group has its answer in `answers` by the end.
         let head = match self.head {
             Some(head) => Ok(head),
@@ -180,7 +207,7 @@ impl Committer {
         if !committed.entries.is_empty() {
             self.parts.ring.publish(committed.entries);
         }
-        Ok(committed.was_written)
+        Ok(committed.written)
     }
 
     /// Finds out where the store stands; what was committed without being published is left to the readers of the store.
@@ -266,7 +293,7 @@ fn touch(draft: &mut Draft<'_>, touch: &Touch, now_ms: i64) -> Result<(), NotApp
     Ok(())
 }
 
-fn answer_with<T: 'static>(
+fn answer_with<T: Send + 'static>(
     reply: Reply<T>,
     outcome: Result<T, NotApplied>,
 ) -> Result<Answer, (StoreError, Answer)> {
@@ -292,7 +319,7 @@ fn answer_with<T: 'static>(
 
 /// Answers a proposal that was not run.
 fn lost(proposal: Proposal) -> Answer {
-    fn unavailable<T: 'static>(reply: Reply<T>) -> Answer {
+    fn unavailable<T: Send + 'static>(reply: Reply<T>) -> Answer {
         Box::new(move |_| {
             let _ = reply.send(Err(Refusal::Unavailable));
         })

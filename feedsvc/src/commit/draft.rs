@@ -47,14 +47,20 @@ pub(super) struct Draft<'a> {
     is_dirty: bool,
 }
 
+/// Whether a transaction wrote anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    Something,
+    Nothing,
+}
+
 /// What a transaction made, to be published.
 pub(super) struct Committed {
+    pub(super) written: Written,
     pub(super) head: FeedHead,
     pub(super) entries: Vec<RingEntry>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) oldest: Option<Revision>,
-    /// Whether there was something to be written.
-    pub(super) was_written: bool,
     pub(super) rights: Arc<Rights>,
 }
 
@@ -136,15 +142,18 @@ impl<'a> Draft<'a> {
 
     /// Makes everything durable.
     pub(super) fn commit(self) -> Result<Committed, StoreError> {
-        if self.is_dirty {
+        let written = if self.is_dirty {
             self.transaction.commit(&self.head)?;
-        }
+            Written::Something
+        } else {
+            Written::Nothing
+        };
         Ok(Committed {
+            written,
             head: self.head,
             entries: self.entries,
             catalog: self.catalog,
             oldest: self.oldest,
-            was_written: self.is_dirty,
             rights: self.rights,
         })
     }

@@ -103,9 +103,6 @@ impl Transaction for FailingTransaction<'_> {
     fn drop_spent_sessions(&mut self, removed_before_ms: i64, limit: usize) -> Result<usize, StoreError> {
         self.inner.drop_spent_sessions(removed_before_ms, limit)
     }
-    fn probe(&mut self) -> Result<(), StoreError> {
-        self.inner.probe()
-    }
     fn find_session(&self, id: &str) -> Result<Option<SessionRecord>, StoreError> {
         self.inner.find_session(id)
     }
@@ -138,6 +135,9 @@ impl Transaction for FailingTransaction<'_> {
     }
     fn remove_subscription(&mut self, session: &str, uri: &str) -> Result<(), StoreError> {
         self.inner.remove_subscription(session, uri)
+    }
+    fn probe(&mut self) -> Result<(), StoreError> {
+        self.inner.probe()
     }
     fn read_sealing_keys(&self) -> Result<Vec<SealingKey>, StoreError> {
         self.inner.read_sealing_keys()

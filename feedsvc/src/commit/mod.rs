@@ -4,7 +4,8 @@
 //! one transaction (group commit), and then, in this order: commits, publishes the entries to the ring, answers.
 //!
 //! `pipeline` is the queue and the handle to it, `proposal` what goes through it, `committer` the thread, `draft` the
-//! transaction that is being made; `records`, `sessions`, `tables`, `access_log`, `trim` and `sealing_keys` run the kinds of proposals.
+//! transaction that is being made, `writability` whether the store took the last one; `records`, `sessions`, `tables`, `access_log`,
+//! `trim` and `sealing_keys` run the kinds of proposals.
 
 mod access_log;
 mod committer;
@@ -22,11 +23,13 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod trim;
+mod writability;
 
-pub(crate) use committer::{Committer, CommitterParts, Writability};
+pub(crate) use committer::{Committer, CommitterParts, answer_channel, give_answers};
 pub(crate) use pipeline::Pipeline;
 pub(crate) use proposal::{
     Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer,
     SessionProposal, Touch, TrimStep,
 };
 pub(crate) use records::REQUEST_KEY_LIFETIME_MS;
+pub(crate) use writability::Writability;

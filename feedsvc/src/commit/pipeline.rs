@@ -67,7 +67,7 @@ impl Pipeline {
         self.propose(|reply| Proposal::Trim(step, reply)).await
     }
 
-    /// Finds out whether a commit works, by one that means nothing.
+    /// Finds out whether a commit works, by one that means nothing; what came of it is told by the feed's `writability`.
     pub(crate) async fn probe(&self) -> Result<(), Refusal> {
         self.propose(Proposal::Probe).await
     }

@@ -118,7 +118,7 @@ fn plan<'a>(
     commit: &'a RecordCommit,
     commit_time_ms: i64,
 ) -> Result<Plan<'a>, NotApplied> {
-    let now = timestamp(commit_time_ms);
+    let now = || timestamp(commit_time_ms);
     let role = draft.rights.role_of(&commit.principal);
     let mut overlay = Overlay::new();
     let mut rights_changes = Vec::new();
@@ -135,7 +135,10 @@ fn plan<'a>(
         let place = (table.id, request.key.as_str());
         let before = match overlay.get(&place) {
             Some(record) => record.clone(),
-            None => draft.transaction.find_record(table.id, &request.key)?,
+            None => draft
+                .transaction
+                .find_record(table.id, &request.key)
+                .map_err(not_read)?,
         };
         let writer = TableWriter::new(&role, &commit.principal, &request.table);
         let is_hidden = before.as_ref().is_some_and(|record| !writer.has(&record.value));
@@ -168,7 +171,7 @@ fn plan<'a>(
                         .check_change(intent, table, &named, before, &stored.value)
                         .map_err(Refusal::from)?;
                 }
-                if stored.is_as_before && commit.puts.skip_equal {
+                if stored.is_as_before {
                     results.push(OperationResult {
                         revision: 0,
                         existed: true,
@@ -226,6 +229,15 @@ fn intent(request: &RecordOperation, seen: Option<&StoredRecord>) -> Intent {
             Some(_) => Intent::Update,
             None => Intent::Insert,
         },
+    }
+}
+
+/// Nothing was written yet: damage that only this commit meets is its own failure, not that of the transaction.
+fn not_read(error: StoreError) -> NotApplied {
+    if error.is_damage() {
+        NotApplied::Refused(Refusal::Internal(error))
+    } else {
+        NotApplied::Lost(error)
     }
 }
 
@@ -291,7 +303,7 @@ impl Sizes {
 /// A record as it will be stored.
 struct RecordToStore {
     value: Bytes,
-    /// A put says what is stored already.
+    /// It is a put of what is stored already; looked at only where that matters.
     is_as_before: bool,
 }
 
@@ -302,7 +314,7 @@ fn record_to_store(
     request: &RecordOperation,
     writer: &TableWriter<'_>,
     before: Option<&[u8]>,
-    now: &str,
+    now: &dyn Fn() -> String,
     puts: PutRules,
 ) -> Result<RecordToStore, Refusal> {
     let value = match &request.action {
@@ -327,7 +339,7 @@ fn record_to_store(
                 });
             }
             return Ok(RecordToStore {
-                value: value.into(),
+                value,
                 is_as_before: false,
             });
         }
@@ -336,7 +348,7 @@ fn record_to_store(
             record,
             ..
         } if Arc::ptr_eq(checked_against, table) && !writer.hides_attributes() => {
-            return Ok(put_to_store(record, table, before, now));
+            return Ok(put_to_store(record, table, before, now, puts));
         }
         RecordAction::Put { value, .. } | RecordAction::PartialPut { value } => value,
         RecordAction::Delete => {
@@ -354,18 +366,19 @@ fn record_to_store(
         // What is no object is refused by the check.
         (_, _) => check_record(table, &request.key, value, puts.times)?,
     };
-    Ok(put_to_store(&record, table, before, now))
+    Ok(put_to_store(&record, table, before, now, puts))
 }
 
 fn put_to_store(
     record: &ValidRecord,
     table: &CatalogTable,
     before: Option<&[u8]>,
-    now: &str,
+    now: &dyn Fn() -> String,
+    puts: PutRules,
 ) -> RecordToStore {
     RecordToStore {
-        value: record.stamped(table, before, now).into(),
-        is_as_before: before.is_some_and(|before| record.is_stored_as(table, before)),
+        value: record.stamped(table, before, now),
+        is_as_before: puts.skip_equal && before.is_some_and(|before| record.is_stored_as(table, before)),
     }
 }
 

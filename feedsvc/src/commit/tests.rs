@@ -14,7 +14,6 @@ use proto::feed::v1::{Entry, Operation};
 use super::failing::{FAILS_AFTER, FAILS_BEFORE, FailingWriter, NO_FAILURE};
 use super::{
     Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionProposal, Touch,
-    Writability,
 };
 use crate::access::{AccessMode, Principal};
 use crate::catalog::{GivenTimes, SchemaSource, TableName, check_record};
@@ -691,7 +690,47 @@ async fn a_lost_transaction_leaves_no_trace_and_later_ones_go_on() {
 }
 
 #[tokio::test]
-async fn whether_the_store_can_be_written_is_what_the_last_write_said() {
+async fn a_clock_that_goes_back_moves_no_lease_and_expires_nothing_early() {
+    const BACK: Duration = Duration::from_secs(3600);
+    let bench = Bench::new();
+    let service = bench.open().await;
+    let feed = service.feed();
+    let sweep = async || expiry::sweep(&feed, bench.clock.as_ref()).await.unwrap();
+    command(&feed, ID, create(60_000)).await.unwrap();
+    command(&feed, ID, open("a")).await.unwrap();
+    let lease = feed.leases.hold("a");
+    bench.clock.set_wall_ms(START_MS - 3_600_000);
+    assert!(feed.leases.is_live("a"));
+    drop(lease);
+    bench.clock.advance(Duration::from_millis(4_999));
+    assert!(feed.leases.is_live("a"), "the grace is no longer for it");
+    bench.clock.advance(Duration::from_millis(1));
+    assert!(!feed.leases.is_live("a"), "and no shorter");
+
+    let touch = Touch {
+        ids: vec![ID.to_owned()],
+        only_of: None,
+    };
+    feed.pipeline.touch_sessions(touch).await.unwrap();
+    assert_eq!(sweep().await, 0);
+    // Later commits have the time of the newest one before, and the session is as old as that.
+    let answer = commit(&feed, vec![put(&feed, "Product", "a", "{}")])
+        .await
+        .unwrap();
+    assert_eq!(answer.commit_time_ms, START_MS);
+    bench.clock.advance(BACK + Duration::from_secs(55));
+    assert_eq!(sweep().await, 0);
+    bench.clock.advance(Duration::from_millis(1));
+    assert_eq!(
+        sweep().await,
+        1,
+        "once its idle time is over by the clock that it was touched by"
+    );
+    service.close().await;
+}
+
+#[tokio::test]
+async fn an_outage_is_told_once_and_ends_by_itself() {
     let bench = Bench::new();
     let failure = Arc::new(AtomicU8::new(NO_FAILURE));
     let switch = Arc::clone(&failure);
@@ -705,25 +744,36 @@ async fn whether_the_store_can_be_written_is_what_the_last_write_said() {
         .await
         .unwrap();
     let feed = service.feed();
-    let is_writable = || *feed.writability.borrow() == Writability::Writable;
-    assert!(is_writable());
+    let mut writability = feed.writability.clone();
+    assert_eq!(writability.borrow_and_update().problem(), "");
     failure.store(FAILS_BEFORE, Ordering::SeqCst);
-    assert!(
-        commit(&feed, vec![put(&feed, "Product", "a", "{}")])
-            .await
-            .is_err()
-    );
-    assert!(!is_writable());
-    // Nothing to write, so nothing is known.
-    commit(&feed, vec![delete("Product", "a")]).await.unwrap();
-    assert!(!is_writable());
-    assert!(feed.pipeline.probe().await.is_err());
-    assert!(!is_writable());
-    failure.store(NO_FAILURE, Ordering::SeqCst);
+    for _ in 0..3 {
+        let lost = commit(&feed, vec![put(&feed, "Product", "a", "{}")]).await;
+        assert!(matches!(lost, Err(Refusal::Unavailable)));
+    }
+    assert!(writability.has_changed().unwrap());
+    assert_ne!(writability.borrow_and_update().problem(), "");
+
+    // A transaction with nothing to write shows nothing about the disk.
+    commit(&feed, vec![delete("Product", "never")]).await.unwrap();
+    assert!(!writability.has_changed().unwrap());
+
+    let ended = feed.shutdown.clone();
+    let probes = tokio::spawn(crate::maintenance::probe::run(Arc::clone(&feed), ended.clone()));
+    feed.pipeline.probe().await.unwrap_err();
     let head = feed.ring.head();
-    feed.pipeline.probe().await.unwrap();
-    assert!(is_writable());
+    assert!(!writability.has_changed().unwrap(), "the same problem is no news");
+    failure.store(NO_FAILURE, Ordering::SeqCst);
+    writability.changed().await.unwrap();
+    assert_eq!(writability.borrow_and_update().problem(), "");
     assert_eq!(feed.ring.head(), head, "a probe is no entry");
+    commit(&feed, vec![put(&feed, "Product", "b", "{}")])
+        .await
+        .unwrap();
+    assert!(!writability.has_changed().unwrap());
+    ended.cancel();
+    probes.await.unwrap();
+    assert_eq!(read_log(&feed).await.len(), 3);
     service.close().await;
 }
 

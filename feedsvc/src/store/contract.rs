@@ -178,7 +178,7 @@ pub(crate) trait Transaction {
     fn drop_answers(&mut self, made_before_ms: i64, limit: usize) -> Result<usize, StoreError>;
     /// Drops up to `limit` ids of sessions that were removed before a time, which may live again then; returns how many.
     fn drop_spent_sessions(&mut self, removed_before_ms: i64, limit: usize) -> Result<usize, StoreError>;
-    /// Writes something that means nothing, to find out whether a commit works.
+    /// Writes something that means nothing, to find out whether a commit works; fails where the disk has no room for a usual one.
     fn probe(&mut self) -> Result<(), StoreError>;
     /// Returns the sealing keys, the newest first.
     fn read_sealing_keys(&self) -> Result<Vec<SealingKey>, StoreError>;

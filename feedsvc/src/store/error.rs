@@ -14,17 +14,48 @@ pub(crate) enum StoreError {
     #[error("the log ends at revision {head}")]
     BeyondHead { head: Revision },
     /// What is stored contradicts the contract.
-    #[error("the store is damaged: {problem} at revision {revision}")]
+    #[error("the store is damaged: {problem} at revision {revision}; restore it from a backup")]
     Damaged {
         problem: &'static str,
         revision: Revision,
     },
+    /// A page of the database file is not what was written.
+    #[error("the store is damaged: {place} cannot be read, {problem}; restore it from a backup")]
+    DamagedFile { place: String, problem: String },
     /// The database itself failed.
     #[error("the database failed: {0}")]
     Database(#[from] rusqlite::Error),
+    /// The file system failed.
+    #[error("the data directory cannot be written: {0}")]
+    Disk(#[source] std::io::Error),
     /// The task that read was lost, at the end of the process, or was told to stop.
     #[error("the read was interrupted")]
     Interrupted,
+}
+
+impl StoreError {
+    /// Returns the error with the place where it happened, if it is that of a damaged file.
+    pub(super) fn in_place(self, place: impl FnOnce() -> String) -> StoreError {
+        match self {
+            StoreError::Database(error) if is_damage(&error) => StoreError::DamagedFile {
+                place: place(),
+                problem: error.to_string(),
+            },
+            other => other,
+        }
+    }
+
+    /// Says whether what was asked for cannot be had, while everything else can.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, StoreError::Damaged { .. } | StoreError::DamagedFile { .. })
+    }
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase)
+    )
 }
 
 /// Why a copy of a store could not be made; there is no file then.

@@ -20,8 +20,8 @@ use super::keyring::SealingKey;
 /// HTTP/2 window of one call. Large enough that a page of 1 MiB needs no round trip in between.
 const STREAM_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
 
-/// HTTP/2 window of a connection: more than the streams that may stall take together (measured: a few unread streams stall
-/// all others of a connection once their windows fill its window).
+/// HTTP/2 window of a connection: more than the streams that may stall take together (the rule of windows at `Watch` in feed.proto). Answers
+/// to calls are read as they come, so 16 streams are plenty; the watch, which may be held back, has a connection of its own.
 const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
 
 /// The largest answer that is read: a record of the largest size, with room for its envelope.

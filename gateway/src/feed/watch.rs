@@ -35,6 +35,8 @@ pub(crate) struct WatchStatus {
     pub(crate) since: Instant,
     /// Why it is not live; empty while it is.
     pub(crate) reason: String,
+    /// Why the feed service cannot commit although the watch is live; empty: it can.
+    pub(crate) problem: String,
 }
 
 /// The watch with what it fills: the ring and the catalogue.
@@ -63,6 +65,7 @@ impl Watch {
             live: false,
             since: Instant::now(),
             reason: "the feed service was not reached yet".into(),
+            problem: String::new(),
         };
         let catalog = RwLock::new(Arc::new(Catalog::default()));
         Watch {
@@ -167,6 +170,7 @@ impl Watch {
     }
 
     async fn append(&self, cursor: &mut Cursor, answer: WatchResponse) -> Result<(), FeedError> {
+        self.note_problem(&answer.problem);
         if answer.entries.iter().any(Catalog::is_changed_by) {
             self.refresh_catalog().await?;
         }
@@ -211,6 +215,21 @@ impl Watch {
         });
     }
 
+    fn note_problem(&self, problem: &str) {
+        let has_changed = self.status.send_if_modified(|status| {
+            let has_changed = status.problem != problem;
+            if has_changed {
+                status.problem = problem.to_owned();
+            }
+            has_changed
+        });
+        match (has_changed, problem) {
+            (false, _) => {}
+            (true, "") => info!("the feed service can commit again"),
+            (true, problem) => warn!(problem, "the feed service cannot commit"),
+        }
+    }
+
     fn note_failure(&self, failure: &FeedError) {
         let before = self.status();
         if before.live {
@@ -224,6 +243,8 @@ impl Watch {
             }
             status.live = false;
             status.reason = failure.to_string();
+            // Not known any more; the next watch tells.
+            status.problem.clear();
         });
     }
 }

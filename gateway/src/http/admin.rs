@@ -13,7 +13,7 @@ pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Says whether requests can be served: 503 with the reason while the watch on the feed service is not live.
+/// Says whether requests can be served: 503 with the reason while the watch on the feed service is not live, or that cannot commit.
 pub(super) async fn readyz(State(dispatcher): State<Arc<Dispatcher>>) -> Response {
     match dispatcher.not_ready() {
         None => "ready\n".into_response(),

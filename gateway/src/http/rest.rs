@@ -24,7 +24,7 @@ pub(super) async fn serve(State(dispatcher): State<Arc<Dispatcher>>, request: Re
     let row = match read_path(request.uri()) {
         Some(row) if dispatcher.serves_table(&row.path) => row,
         // Which tables there are is not known yet.
-        Some(_) if dispatcher.not_ready().is_some() => return failed(RecordFailure::Unavailable),
+        Some(_) if !dispatcher.knows_tables() => return failed(RecordFailure::Unavailable),
         _ => {
             return problem(
                 StatusCode::NOT_FOUND,

@@ -92,6 +92,12 @@ impl ServerProcess {
         self.child.id()
     }
 
+    /// Returns everything that the server wrote to its log, on both outputs.
+    pub fn whole_log(&self) -> String {
+        let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        read(&self.log) + &read(&self.log.with_file_name("stdout"))
+    }
+
     /// Returns the end of what the server wrote to its log.
     pub fn log(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::{FlockOperation, flock};
 
@@ -23,6 +24,12 @@ pub(super) const LOCK_FILE: &str = "lock";
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The writer's page cache. It holds the inner pages of tables and indexes of some million records.
 const WRITER_CACHE_KIB: i64 = 64 * 1024;
+
+/// `PRAGMA synchronous` in its numeric form: the write-ahead log is synced at every commit.
+const SYNCHRONOUS_FULL: i64 = 2;
+/// How much has to fit onto the disk before the store counts as writable again: more than nearly every transaction, so that the state does
+/// not change with every commit.
+const PROBE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Both halves of an open store.
 pub(crate) struct OpenedStore {
@@ -48,7 +55,7 @@ pub(crate) fn open(directory: &Path) -> Result<OpenedStore, StoreOpenError> {
     std::fs::create_dir_all(directory).map_err(in_directory)?;
     let lock = lock(directory)?;
     // SQLite tells the cause of such failures badly, so find out by writing.
-    probe(directory).map_err(in_directory)?;
+    probe(directory, b"x").map_err(in_directory)?;
 
     let file = directory.join(DATABASE_FILE);
     let refused = |problem: String| StoreOpenError::Database {
@@ -57,6 +64,7 @@ pub(crate) fn open(directory: &Path) -> Result<OpenedStore, StoreOpenError> {
     };
     let store_id = new_store_id().map_err(in_directory)?;
     let mut connection = connect_for_writing(&file).map_err(|error| refused(error.to_string()))?;
+    check_durability(&connection).map_err(refused)?;
     let cursor_secret: [u8; 32] = random().map_err(in_directory)?;
     migrate(&mut connection, &store_id, &cursor_secret).map_err(|error| match error {
         MigrationError::Newer { found, supported } => StoreOpenError::Newer {
@@ -69,7 +77,7 @@ pub(crate) fn open(directory: &Path) -> Result<OpenedStore, StoreOpenError> {
     let reader = SqliteReader::open(file.clone()).map_err(|error| refused(error.to_string()))?;
     Ok(OpenedStore {
         reader: Arc::new(reader),
-        writer: SqliteWriter::new(connection, lock),
+        writer: SqliteWriter::new(connection, directory.to_owned(), lock),
     })
 }
 
@@ -112,10 +120,17 @@ pub(super) fn check_version(connection: &Connection, file: &Path) -> Result<(), 
     Ok(())
 }
 
-fn probe(directory: &Path) -> Result<(), Error> {
+/// Finds out whether the directory takes a usual transaction.
+pub(super) fn probe_room(directory: &Path) -> Result<(), Error> {
+    probe(directory, &vec![0; PROBE_BYTES])
+}
+
+fn probe(directory: &Path, content: &[u8]) -> Result<(), Error> {
     let file = directory.join("probe");
-    std::fs::write(&file, b"x")?;
-    std::fs::remove_file(&file)
+    let written = std::fs::write(&file, content);
+    // Also what was written in part, or left by a process that was killed.
+    let removed = std::fs::remove_file(&file);
+    written.and(removed)
 }
 
 /// Returns 128 random bits as hex digits.
@@ -131,12 +146,13 @@ pub(super) fn random<const LENGTH: usize>() -> Result<[u8; LENGTH], Error> {
     Ok(bytes)
 }
 
-fn connect_for_writing(file: &Path) -> Result<Connection, rusqlite::Error> {
+pub(super) fn connect_for_writing(file: &Path) -> Result<Connection, rusqlite::Error> {
     let connection = Connection::open(file)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     // Every commit reaches the disk before it is acknowledged.
     connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "foreign_keys", false)?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
@@ -147,12 +163,29 @@ fn connect_for_writing(file: &Path) -> Result<Connection, rusqlite::Error> {
     Ok(connection)
 }
 
+/// Reads back what a promise rests on: SQLite leaves the journal mode as it is, without an error, where a file system cannot have another.
+pub(super) fn check_durability(connection: &Connection) -> Result<(), String> {
+    let read = |name: &str| {
+        let value = connection.pragma_query_value(None, name, |row| row.get::<_, Value>(0));
+        value.map_err(|error| error.to_string())
+    };
+    let (journal_mode, synchronous) = (read("journal_mode")?, read("synchronous")?);
+    if journal_mode == Value::Text("wal".to_owned()) && synchronous == Value::Integer(SYNCHRONOUS_FULL) {
+        return Ok(());
+    }
+    Err(format!(
+        "its commits would not be durable: journal_mode is {journal_mode:?}, synchronous is {synchronous:?}; use another file system"
+    ))
+}
+
 /// Opens one more connection for reads.
 pub(super) fn connect_for_reading(file: &Path) -> Result<Connection, rusqlite::Error> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     let connection = Connection::open_with_flags(file, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    // A damaged page is noticed when it is loaded, rather than taken for one without the record.
+    connection.pragma_update(None, "cell_size_check", true)?;
     connection.set_prepared_statement_cache_capacity(256);
     Ok(connection)
 }

@@ -114,6 +114,7 @@ impl Reader for SqliteReader {
                 revision: bounds.head,
             })
         })
+        .map_err(|error| error.in_place(|| rows::place_of_record(table, key)))
     }
 
     fn count_records(&self, table: TableId) -> Result<Snapshot<u64>, StoreError> {
@@ -148,6 +149,7 @@ impl Reader for SqliteReader {
             })?;
             Ok(records.collect::<Result<_, _>>()?)
         })
+        .map_err(|error| error.in_place(|| format!("the SQL table record_{} after {after_key:?}", table.0)))
     }
 
     fn view(
@@ -178,6 +180,7 @@ impl Reader for SqliteReader {
 
     fn read_log(&self, query: &LogQuery) -> Result<LogPage, StoreError> {
         self.read(|connection, bounds| log::read_page(connection, query, bounds))
+            .map_err(|error| error.in_place(|| format!("the log after revision {}", query.after)))
     }
 
     fn find_latest(

@@ -80,6 +80,11 @@ pub(super) fn hash(bytes: &[u8], revision: Revision) -> Result<ChainHash, StoreE
     })
 }
 
+/// Names a record in an error.
+pub(super) fn place_of_record(table: TableId, key: &str) -> String {
+    format!("the record {key:?} in the SQL table record_{}", table.0)
+}
+
 /// Reads a record from the columns revision and value, which begin at `column`.
 pub(super) fn record(row: &Row<'_>, column: usize) -> rusqlite::Result<StoredRecord> {
     Ok(StoredRecord {

@@ -139,6 +139,28 @@ fn below_the_oldest_revision_is_an_error_that_names_it() {
 }
 
 #[test]
+fn commits_are_durable_by_the_settings_of_the_connection_that_writes() {
+    use rusqlite::types::Value;
+    let directory = tempfile::tempdir().unwrap();
+    let writer = open(directory.path()).unwrap().writer;
+    assert_eq!(writer.pragma("journal_mode"), Value::Text("wal".to_owned()));
+    // FULL: the write-ahead log is synced at every commit.
+    assert_eq!(writer.pragma("synchronous"), Value::Integer(2));
+}
+
+#[test]
+fn a_connection_that_is_not_durable_is_refused() {
+    for (name, value) in [("synchronous", "NORMAL"), ("journal_mode", "DELETE")] {
+        let directory = tempfile::tempdir().unwrap();
+        let connection = open::connect_for_writing(&directory.path().join("db")).unwrap();
+        assert_eq!(open::check_durability(&connection), Ok(()));
+        connection.pragma_update(None, name, value).unwrap();
+        let refused = open::check_durability(&connection).unwrap_err();
+        assert!(refused.contains(name), "{refused}");
+    }
+}
+
+#[test]
 fn a_store_of_an_older_version_is_brought_to_the_newest() {
     let directory = tempfile::tempdir().unwrap();
     let genesis = ChainHash::genesis("old");

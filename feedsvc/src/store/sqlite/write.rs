@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::access_log;
 use super::indexes;
+use super::open::probe_room;
 use super::rows::{self, JsonText, SESSION_COLUMNS};
 use super::trim;
 use crate::catalog::{TableId, TableName};
@@ -25,16 +27,28 @@ const EXPIRED_KEYS_PER_TRANSACTION: usize = 100;
 /// The one connection that writes.
 pub(crate) struct SqliteWriter {
     connection: Connection,
+    directory: PathBuf,
     /// Keeps other processes out of the data directory for as long as this one can write.
     _lock: File,
 }
 
 impl SqliteWriter {
-    pub(super) fn new(connection: Connection, lock: File) -> SqliteWriter {
+    pub(super) fn new(connection: Connection, directory: PathBuf, lock: File) -> SqliteWriter {
         SqliteWriter {
             connection,
+            directory,
             _lock: lock,
         }
+    }
+}
+
+#[cfg(test)]
+impl SqliteWriter {
+    /// Returns a setting of the connection that writes.
+    pub(super) fn pragma(&self, name: &str) -> rusqlite::types::Value {
+        self.connection
+            .pragma_query_value(None, name, |row| row.get(0))
+            .unwrap()
     }
 }
 
@@ -74,6 +88,7 @@ impl Writer for SqliteWriter {
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         Ok(Box::new(SqliteTransaction {
             transaction,
+            directory: &self.directory,
             count_changes: BTreeMap::new(),
             indexes: RefCell::default(),
             log_bytes_change: 0,
@@ -83,6 +98,7 @@ impl Writer for SqliteWriter {
 
 struct SqliteTransaction<'a> {
     transaction: rusqlite::Transaction<'a>,
+    directory: &'a Path,
     /// How many records each table has gained or lost; written once, at the commit.
     count_changes: BTreeMap<TableId, i64>,
     /// By how much the log has grown or shrunk; written once, at the commit.
@@ -145,9 +161,8 @@ impl Transaction for SqliteTransaction<'_> {
     fn find_record(&self, table: TableId, key: &str) -> Result<Option<StoredRecord>, StoreError> {
         let sql = format!("SELECT revision, value FROM record_{} WHERE key = ?1", table.0);
         let mut statement = self.transaction.prepare_cached(&sql)?;
-        Ok(statement
-            .query_row([key], |row| rows::record(row, 0))
-            .optional()?)
+        let found = statement.query_row([key], |row| rows::record(row, 0)).optional();
+        found.map_err(|error| StoreError::from(error).in_place(|| rows::place_of_record(table, key)))
     }
 
     fn write_record(
@@ -409,6 +424,8 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn probe(&mut self) -> Result<(), StoreError> {
+        // The room first: the write-ahead log reuses its file, so a small commit may work on a disk that is full.
+        probe_room(self.directory).map_err(StoreError::Disk)?;
         trim::probe(&self.transaction)
     }
 

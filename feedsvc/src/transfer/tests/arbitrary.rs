@@ -132,7 +132,8 @@ fn stored(table: &Arc<CatalogTable>, key: &str, draft: JsonObject) -> String {
     let text = object_to_text(&draft);
     let record = check_record(table, key, text.as_bytes(), GivenTimes::Replaced)
         .unwrap_or_else(|fault| panic!("{fault}\n{text}"));
-    record.stamped(table, None, "2024-02-29T12:34:56.007Z")
+    let value = record.stamped(table, None, &|| "2024-02-29T12:34:56.007Z".to_owned());
+    String::from_utf8(value.to_vec()).unwrap()
 }
 
 fn key(scalar: Scalar) -> BoxedStrategy<String> {

@@ -51,12 +51,17 @@ impl<'a> Report<'a> {
                 self.note(Place::Log { revision }, problem);
                 Ok(())
             }
+            Err(StoreError::DamagedFile { place, problem }) => {
+                self.note(Place::Database, format!("{place} cannot be read, {problem}"));
+                Ok(())
+            }
             Err(StoreError::Database(error)) if is_damage(&error) => {
                 self.note(Place::Database, error.to_string());
                 Ok(())
             }
             Err(
                 error @ (StoreError::Database(_)
+                | StoreError::Disk(_)
                 | StoreError::Compacted { .. }
                 | StoreError::BeyondHead { .. }
                 | StoreError::Interrupted),
