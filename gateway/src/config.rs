@@ -287,6 +287,7 @@ fn session_limits(keys: &mut Keys) -> SessionLimits {
                 "How many notices wait singly for a client that reads slowly. Beyond it the client gets one notice for each URI that \
                  changed, with the newest change.",
             )
+            .flag("pending", "COUNT")
             .count(default.pending_max, 1..=10_000_000),
         frame_ring_bytes: keys
             .key("stream.frames_bytes", "How much memory the frames of live streams may take; all streams share them.")

@@ -184,6 +184,11 @@ fn take_ids(decoded: &[u8], after_id: &[u8], ids: &mut Vec<u64>) -> usize {
                 .expect("a frame has lines");
             frame = &frame[line_end + 1..];
         }
+        rest = &rest[end + 2..];
+        // The cursor of a stream that began long before the head may be moved on.
+        if frame.ends_with(b"\ndata: \n\n") {
+            continue;
+        }
         let id = frame
             .strip_prefix(b"id: ")
             .and_then(|frame| frame.strip_suffix(after_id));
@@ -191,7 +196,6 @@ fn take_ids(decoded: &[u8], after_id: &[u8], ids: &mut Vec<u64>) -> usize {
         ids.push(
             id.unwrap_or_else(|| panic!("not the expected notice: {:?}", String::from_utf8_lossy(frame))),
         );
-        rest = &rest[end + 2..];
     }
     decoded.len() - rest.len()
 }

@@ -296,9 +296,8 @@ fn owned(options: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 fn flattened(options: &[(String, String)]) -> impl Iterator<Item = String> {
-    options
-        .iter()
-        .flat_map(|(name, value)| [name.clone(), value.clone()])
+    // One word each: a switch takes its value in no other way.
+    options.iter().map(|(name, value)| format!("{name}={value}"))
 }
 
 fn arguments(options: &[(&str, String)]) -> Vec<String> {
