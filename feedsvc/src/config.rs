@@ -1,10 +1,13 @@
-//! The command line.
+//! The command line, and the keys by which the service is configured.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use settings::{Arguments, Completions, Keys, Manual, Settings, gibibytes, kibibytes, mebibytes};
+
+use crate::service::Limits;
 
 use crate::transfer::{ExportArguments, ImportArguments};
 
@@ -20,7 +23,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serves the feed of a data directory until it is told to end.
-    Serve(ServeArguments),
+    Serve(Arguments<ServeSettings>),
     /// Copies the store of a running service into a new file on its machine, while it goes on.
     Backup(BackupArguments),
     /// Makes a data directory of a backup. Every older cursor is told of a gap then, and sessions are not restored.
@@ -29,13 +32,17 @@ pub(crate) enum Command {
     Verify(VerifyArguments),
     Import(ImportArguments),
     Export(ExportArguments),
+    /// Prints a script that completes this command line in a shell.
+    Completions(Completions),
+    /// Prints or writes the man pages.
+    Man(Manual),
 }
 
 /// Which service writes a backup, and where.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BackupArguments {
     /// The address of the running service.
-    #[arg(long, env = "FEEDSVC_FEED", default_value = "http://127.0.0.1:9928")]
+    #[arg(long, default_value = "http://127.0.0.1:9928")]
     pub(crate) feed: String,
 
     /// The new file, on the service's machine.
@@ -49,7 +56,7 @@ pub(crate) struct RestoreArguments {
     pub(crate) backup: PathBuf,
 
     /// The directory of the store that is made; it must be empty or absent.
-    #[arg(long, env = "FEEDSVC_DATA")]
+    #[arg(long)]
     pub(crate) data: PathBuf,
 }
 
@@ -66,83 +73,160 @@ pub(crate) struct VerifyArguments {
     pub(crate) backup: Option<PathBuf>,
 }
 
-/// How the feed is served.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ServeArguments {
-    /// The address to listen on; port 0 takes a free one. Only loopback, since there is no authentication yet.
-    #[arg(long, env = "FEEDSVC_LISTEN", default_value = "127.0.0.1:9928")]
-    pub(crate) listen: SocketAddr,
-
-    /// The directory of the store; it is made if it is missing.
-    #[arg(long, env = "FEEDSVC_DATA", default_value = "data")]
-    pub(crate) data: PathBuf,
-
-    /// A .graphql file or a directory of them. May be left out when the store has tables from an earlier run.
-    #[arg(long, env = "FEEDSVC_SCHEMA")]
-    pub(crate) schema: Option<PathBuf>,
-
-    /// How long a session may be idle if its creator says nothing else, for example 30m.
-    #[arg(long, env = "FEEDSVC_IDLE_TIMEOUT", default_value = "30m", value_parser = parse_duration)]
-    pub(crate) idle_timeout: Duration,
-
-    /// For how long after the start no session expires.
-    #[arg(long, env = "FEEDSVC_EXPIRY_GRACE", default_value = "5m", value_parser = parse_duration)]
-    pub(crate) expiry_grace: Duration,
-
-    /// How often idle sessions are looked for.
-    #[arg(long, env = "FEEDSVC_EXPIRY_INTERVAL", default_value = "30s", value_parser = parse_duration)]
-    pub(crate) expiry_interval: Duration,
-
-    /// How much memory the newest entries of the log may take, in bytes.
-    #[arg(long, env = "FEEDSVC_RING_BYTES", default_value_t = 64 * 1024 * 1024)]
-    pub(crate) ring_bytes: usize,
-
-    /// How long an entry of the log is kept, for example 168h.
-    #[arg(long, env = "FEEDSVC_LOG_AGE", default_value = "168h", value_parser = parse_duration)]
-    pub(crate) log_age: Duration,
-
-    /// How much the log may take before its oldest entries go earlier, in bytes. The newest 10 minutes always stay.
-    #[arg(long, env = "FEEDSVC_LOG_BYTES", default_value_t = 1024 * 1024 * 1024)]
-    pub(crate) log_bytes: u64,
-
-    /// How long an entry is kept whatever else says. Less than 10 minutes is for tests: streams that broke rely on it.
-    #[arg(long, hide = true, default_value = "10m", value_parser = parse_duration)]
-    pub(crate) log_floor: Duration,
-
-    /// How large a record may be, in bytes.
-    #[arg(long, env = "FEEDSVC_RECORD_BYTES", default_value_t = 1024 * 1024)]
-    pub(crate) record_bytes: usize,
+/// How a feed is served.
+#[derive(Clone, Debug)]
+pub struct ServeSettings {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// The directory of the store.
+    pub data: PathBuf,
+    /// The schema, if one is named.
+    pub schema: Option<PathBuf>,
+    /// The bounds.
+    pub limits: Limits,
 }
 
-/// Parses a whole number with a unit: ms, s, m or h.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let unit_ms: u64 = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return Err("expected a whole number with a unit, as in 500ms, 30s, 5m or 1h".to_owned()),
-    };
-    let duration_ms = number
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(unit_ms));
-    match duration_ms {
-        Some(0) => Err("expected more than nothing".to_owned()),
-        Some(duration_ms) => Ok(Duration::from_millis(duration_ms)),
-        None => Err("expected a whole number with a unit, as in 500ms, 30s, 5m or 1h".to_owned()),
+/// Nothing is waited for longer than this; more is meant as "never", and should be said otherwise.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+impl Settings for ServeSettings {
+    fn declare(keys: &mut Keys) -> ServeSettings {
+        let settings = ServeSettings {
+            listen: keys
+                .key("listen", "The address to listen on. Only a loopback one, since there is no authentication yet.")
+                .flag("listen", "ADDRESS")
+                .address(SocketAddr::from(([127, 0, 0, 1], 9928))),
+            data: keys
+                .key("data", "The directory of the store. It is made if it is missing.")
+                .flag("data", "DIR")
+                .path("data"),
+            schema: keys
+                .key(
+                    "schema",
+                    "The tables: a `.graphql` file or a directory of them. It may be left out when the store has tables from an \
+                     earlier run.",
+                )
+                .flag("schema", "PATH")
+                .example("schema.graphql")
+                .optional_path(),
+            limits: limits(keys),
+        };
+        keys.check(
+            "listen",
+            settings.listen.ip().is_loopback(),
+            "there is no authentication yet, so only a loopback address is served; allowed: 127.0.0.1 or [::1] with a port",
+        );
+        keys.check(
+            "record.bytes",
+            settings.limits.record_bytes <= settings.limits.commit_bytes,
+            "a record must fit into a commit; allowed: at most what commit.bytes says",
+        );
+        settings
+    }
+}
+
+/// Declares one key for each bound. The literal names every field, so a bound without a key does not compile.
+fn limits(keys: &mut Keys) -> Limits {
+    let default = Limits::default();
+    Limits {
+        ring_bytes: keys
+            .key(
+                "ring.bytes",
+                "How much memory the newest entries of the log may take. A gateway that is not further behind is served from there.",
+            )
+            .flag("ring-bytes", "SIZE")
+            .bytes(default.ring_bytes, kibibytes(1)..=gibibytes(64)),
+        record_bytes: keys
+            .key("record.bytes", "How large a record may be, as it is sent.")
+            .flag("record-bytes", "SIZE")
+            .bytes(default.record_bytes, kibibytes(1)..=mebibytes(64)),
+        commit_bytes: keys
+            .key(
+                "commit.bytes",
+                "How large the records of one commit may be together. A message over four times as much is not read at all.",
+            )
+            .bytes(default.commit_bytes, kibibytes(1)..=mebibytes(256)),
+        concurrent_reads: keys
+            .key(
+                "store.concurrent_reads",
+                "How many reads of the store run at a time. Each takes a thread and a connection to the database; more than there \
+                 are processors wait for each other.",
+            )
+            .count(default.concurrent_reads, 1..=256),
+        session_idle_timeout: keys
+            .key(
+                "session.idle_timeout",
+                "How long a session may be idle if its creator says nothing else. A gateway does: see its own key of this name.",
+            )
+            .flag("idle-timeout", "DURATION")
+            .duration(default.session_idle_timeout, Duration::from_millis(100)..=YEAR),
+        expiry_grace: keys
+            .key(
+                "session.expiry_grace",
+                "For how long after the start no session expires, so that clients and gateways can come back.",
+            )
+            .flag("expiry-grace", "DURATION")
+            .duration(default.expiry_grace, Duration::from_millis(1)..=YEAR),
+        expiry_interval: keys
+            .key("session.expiry_interval", "How often idle sessions are looked for.")
+            .flag("expiry-interval", "DURATION")
+            .duration(default.expiry_interval, Duration::from_millis(1)..=YEAR),
+        concurrent_searches: keys
+            .key(
+                "store.concurrent_searches",
+                "How many of these reads may be searches, which take long; reads of single records find a place beside them.",
+            )
+            .count(default.concurrent_searches, 1..=256),
+        search_scan_max: keys
+            .key(
+                "search.scan_max",
+                "How many records a search or a count may look at. One that would look at more is refused, and told what to index.",
+            )
+            .count(default.search_scan_max, 1..=1_000_000_000),
+        log_age: keys
+            .key(
+                "log.age",
+                "How long an entry of the log is kept. A client that was away for longer is told of a gap.",
+            )
+            .flag("log-age", "DURATION")
+            .duration(default.log_age, Duration::from_millis(1)..=100 * YEAR),
+        log_bytes: keys
+            .key(
+                "log.bytes",
+                "How much the log may take, about, before its oldest entries go earlier.",
+            )
+            .flag("log-bytes", "SIZE")
+            .bytes(usize::try_from(default.log_bytes).unwrap_or(usize::MAX), 1..=gibibytes(1 << 20)) as u64,
+        log_floor: keys
+            .key(
+                "log.floor",
+                "How long an entry is kept whatever else says. Less than ten minutes is for tests: streams that broke rely on it.",
+            )
+            .flag("log-floor", "DURATION")
+            .duration(default.log_floor, Duration::from_millis(1)..=YEAR),
+        retention_interval: keys
+            .key("log.retention_interval", "How often it is looked for what has outlived its time.")
+            .duration(default.retention_interval, Duration::from_millis(10)..=YEAR),
+        bookmark_interval: keys
+            .key(
+                "watch.bookmark_interval",
+                "How long a watch of some tables is silent at most while entries of others move the head on.",
+            )
+            .duration(default.bookmark_interval, Duration::from_millis(10)..=YEAR),
+        sealing_key_age: keys
+            .key(
+                "sealing.key_age",
+                "How long a key seals what gateways give out, for example cursors, before a new one is made.",
+            )
+            .duration(default.sealing_key_age, Duration::from_secs(1)..=YEAR),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use clap::CommandFactory;
 
-    use super::{Cli, parse_duration};
+    use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -150,31 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn durations_have_a_unit() {
-        for (text, expected_ms) in [
-            ("500ms", 500),
-            ("30s", 30_000),
-            ("5m", 300_000),
-            ("1h", 3_600_000),
-        ] {
-            assert_eq!(
-                parse_duration(text),
-                Ok(Duration::from_millis(expected_ms)),
-                "{text}"
-            );
-        }
-        for text in [
-            "",
-            "5",
-            "s",
-            "0s",
-            "-1s",
-            "1.5s",
-            "5 m",
-            "99999999999999999999h",
-            "18446744073709551615h",
-        ] {
-            assert!(parse_duration(text).is_err(), "{text}");
-        }
+    fn every_default_is_that_of_the_bounds() {
+        let defaults = settings::declarations::<ServeSettings>();
+        let find = |key: &str| {
+            let declaration = defaults.iter().find(|declaration| declaration.key == key);
+            declaration.unwrap().default.clone().unwrap()
+        };
+        assert_eq!(find("ring.bytes"), "\"64 MiB\"");
+        assert_eq!(find("session.idle_timeout"), "\"30m\"");
+        assert_eq!(find("session.expiry_grace"), "\"5m\"");
     }
 }

@@ -37,6 +37,7 @@ mod testing;
 mod transfer;
 
 pub use catalog::{SchemaError, SchemaReadError, SchemaSource};
+pub use config::ServeSettings;
 pub use run::run;
 pub use service::{Limits, OpenError, Options, ServeError, Service};
 pub use store::StoreOpenError;

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use settings::{Arguments, Start};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -15,8 +16,8 @@ use tracing::{info, warn};
 use crate::api::operator::{self, OperatorError};
 use crate::catalog::SchemaSource;
 use crate::clock::{Clock, SystemClock};
-use crate::config::{BackupArguments, Cli, Command, RestoreArguments, ServeArguments, VerifyArguments};
-use crate::service::{Limits, OpenError, Options, ServeError, Service};
+use crate::config::{BackupArguments, Cli, Command, RestoreArguments, ServeSettings, VerifyArguments};
+use crate::service::{OpenError, Options, ServeError, Service};
 use crate::store::{RestoreError, VerifyError, sqlite};
 use crate::telemetry;
 use crate::transfer;
@@ -26,8 +27,6 @@ use crate::transfer;
 enum RunError {
     #[error("cannot start the runtime: {0}; raise the limit of processes")]
     Runtime(#[source] std::io::Error),
-    #[error("cannot listen on {listen}: there is no authentication yet, so only loopback is served; use --listen 127.0.0.1:{}", listen.port())]
-    NotLoopback { listen: SocketAddr },
     #[error(
         "cannot listen on {listen}: {source}; end the process that has the port, or use another with --listen"
     )]
@@ -39,6 +38,8 @@ enum RunError {
     Signals(#[source] std::io::Error),
     #[error("cannot write to the standard output: {0}; connect it to something that reads")]
     Output(#[source] std::io::Error),
+    #[error(transparent)]
+    Manual(std::io::Error),
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]
@@ -56,7 +57,7 @@ enum RunError {
 }
 
 /// Runs the program with the arguments of this process: exit code 0 after a planned end, 1 after an error, which
-/// stands on stderr, 2 for a wrong command line.
+/// stands on stderr, 2 for a wrong command line or configuration.
 pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -70,15 +71,53 @@ pub fn run() -> ExitCode {
             };
         }
     };
-    telemetry::init();
+    let mut stdout = std::io::stdout();
+    if !matches!(cli.command, Command::Serve(_)) {
+        // `serve` begins to log when it has read its configuration.
+        telemetry::init();
+    }
     let outcome = match cli.command {
-        Command::Serve(arguments) => serve(arguments),
+        Command::Serve(arguments) => return serve(arguments),
         Command::Backup(arguments) => back_up(arguments),
         Command::Restore(arguments) => restore(&arguments),
         Command::Verify(arguments) => verify(&arguments),
         Command::Import(arguments) => return transfer::import(arguments),
         Command::Export(arguments) => return transfer::export(arguments),
+        Command::Completions(completions) => completions
+            .write(Cli::command(), &mut stdout)
+            .map_err(RunError::Manual),
+        Command::Man(manual) => manual
+            .write(Cli::command(), &mut stdout)
+            .map_err(RunError::Manual),
     };
+    end(outcome)
+}
+
+/// Reads the configuration, and serves by it or prints it.
+fn serve(arguments: Arguments<ServeSettings>) -> ExitCode {
+    let outcome = match arguments.read() {
+        Ok(Start::Run(settings)) => {
+            telemetry::init();
+            serve_with(settings)
+        }
+        Ok(Start::Print(text)) => print_text(&text).map_err(RunError::Output),
+        Err(mistakes) => {
+            let _ = writeln!(std::io::stderr(), "feedsvc: {mistakes}");
+            return ExitCode::from(2);
+        }
+    };
+    end(outcome)
+}
+
+/// Writes a text to the standard output.
+fn print_text(text: &str) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+/// Tells an error, and returns the exit code.
+fn end(outcome: Result<(), RunError>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -88,39 +127,26 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn serve(arguments: ServeArguments) -> Result<(), RunError> {
+fn serve_with(settings: ServeSettings) -> Result<(), RunError> {
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(RunError::Runtime)?;
-    runtime.block_on(serve_until_signal(arguments))
+    runtime.block_on(serve_until_signal(settings))
 }
 
-async fn serve_until_signal(arguments: ServeArguments) -> Result<(), RunError> {
-    let listen = arguments.listen;
-    if !listen.ip().is_loopback() {
-        return Err(RunError::NotLoopback { listen });
-    }
+async fn serve_until_signal(settings: ServeSettings) -> Result<(), RunError> {
+    let listen = settings.listen;
     // Handlers first: a signal during the start ends the process properly as well.
     let shutdown = cancelled_by_signals().map_err(RunError::Signals)?;
     let in_use = |source| RunError::Listen { listen, source };
     let listener = TcpListener::bind(listen).await.map_err(in_use)?;
     let address = listener.local_addr().map_err(in_use)?;
 
-    let data = arguments.data;
+    let data = settings.data;
     let service = Service::open(Options {
         data: data.clone(),
-        schema: arguments.schema.map_or(SchemaSource::Stored, SchemaSource::Path),
-        limits: Limits {
-            ring_bytes: arguments.ring_bytes,
-            record_bytes: arguments.record_bytes,
-            session_idle_timeout: arguments.idle_timeout,
-            expiry_grace: arguments.expiry_grace,
-            expiry_interval: arguments.expiry_interval,
-            log_age: arguments.log_age,
-            log_bytes: arguments.log_bytes,
-            log_floor: arguments.log_floor,
-            ..Limits::default()
-        },
+        schema: settings.schema.map_or(SchemaSource::Stored, SchemaSource::Path),
+        limits: settings.limits,
     })
     .await?;
     info!("open mode: no authentication, every caller on this machine is super_user");

@@ -52,6 +52,12 @@ pub struct Limits {
     pub ring_bytes: usize,
     /// How large a record may be when it is sent, in bytes.
     pub record_bytes: usize,
+    /// How large the records of a commit may be together, in bytes.
+    pub commit_bytes: usize,
+    /// How many reads of the store run at a time.
+    pub concurrent_reads: usize,
+    /// How many of these may be searches.
+    pub concurrent_searches: usize,
     /// How long a session may be idle if its creator says nothing else.
     pub session_idle_timeout: Duration,
     /// For how long after the start no session expires.
@@ -79,6 +85,11 @@ impl Default for Limits {
         Limits {
             ring_bytes: 64 * 1024 * 1024,
             record_bytes: 1024 * 1024,
+            commit_bytes: 16 * 1024 * 1024,
+            // SQLite reads from the page cache, so more than the processors of a usual machine would only wait for each other.
+            concurrent_reads: 8,
+            // They take long: reads of single records always find a place beside them.
+            concurrent_searches: 4,
             session_idle_timeout: Duration::from_secs(30 * 60),
             expiry_grace: Duration::from_secs(5 * 60),
             expiry_interval: Duration::from_secs(30),
@@ -215,8 +226,8 @@ impl Service {
         let feed = Feed {
             cursor_seal: CursorSeal::new(secrets),
             store_id: store.reader.store_id().to_owned(),
+            reads: Reads::new(store.reader, limits.concurrent_reads, limits.concurrent_searches),
             limits,
-            reads: Reads::new(store.reader),
             pipeline,
             ring,
             leases,

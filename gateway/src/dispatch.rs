@@ -17,7 +17,7 @@ use crate::peer::PeerClient;
 use crate::protocol::era::{self, Era};
 use crate::protocol::error::RpcError;
 use crate::protocol::event_id::LastEventId;
-use crate::protocol::mcp::{InitializeParams, InitializeResult};
+use crate::protocol::mcp::{About, InitializeParams, InitializeResult};
 use crate::protocol::message::{self, Body, Message, Notification, Refusal, Request, RequestId};
 use crate::protocol::{answer, era::Version};
 use crate::session::{Door, InFlight, Session, SessionId, Sessions, StreamReader, WriteProgress};
@@ -44,11 +44,22 @@ pub(crate) struct Dispatcher {
     keyring: Keyring,
     watch: Arc<Watch>,
     peers: PeerClient,
+    offer: Offer,
+}
+
+/// What clients are offered, by configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
     /// The host and port that URIs of this server name.
-    authority: String,
-    max_subscriptions: u32,
-    allow_client_delete: bool,
-    cache_hints: CacheHints,
+    pub(crate) authority: String,
+    /// How many subscriptions a session may have.
+    pub(crate) max_subscriptions: u32,
+    /// Whether clients may end their sessions by DELETE.
+    pub(crate) allow_client_delete: bool,
+    /// How long clients of the modern era may take results for fresh.
+    pub(crate) cache_hints: CacheHints,
+    /// What the server says about itself.
+    pub(crate) about: About,
 }
 
 /// What HTTP has read of a request to the MCP endpoint, apart from its body.
@@ -127,15 +138,12 @@ impl Outcome {
 }
 
 impl Dispatcher {
-    /// Makes a dispatcher; `authority` is the host and port that URIs of this server name.
+    /// Makes a dispatcher.
     pub(crate) fn new(
         sessions: Arc<Sessions>,
         feed: FeedClient,
         watch: Arc<Watch>,
-        authority: String,
-        max_subscriptions: u32,
-        allow_client_delete: bool,
-        cache_hints: CacheHints,
+        offer: Offer,
     ) -> Dispatcher {
         Dispatcher {
             sessions,
@@ -143,10 +151,7 @@ impl Dispatcher {
             feed,
             watch,
             peers: PeerClient::default(),
-            authority,
-            max_subscriptions,
-            allow_client_delete,
-            cache_hints,
+            offer,
         }
     }
 
@@ -207,7 +212,7 @@ impl Dispatcher {
 
     /// Says whether clients may delete their sessions (`session.allow_client_delete`).
     pub(crate) fn allows_delete(&self) -> bool {
-        self.allow_client_delete
+        self.offer.allow_client_delete
     }
 
     /// Deletes the session.
@@ -246,7 +251,7 @@ impl Dispatcher {
             Ok(session) => session,
             Err(error) => return NoSession::from(error).outcome(Some(&request.id)),
         };
-        match answer::result(&request.id, &InitializeResult::new(version, None)) {
+        match answer::result(&request.id, &InitializeResult::new(version, &self.offer.about)) {
             Ok(answer) => {
                 info!(session.id = %session, version = version.as_str(), "made a session");
                 Outcome::Initialized { session, answer }
@@ -359,10 +364,11 @@ impl Dispatcher {
             keyring: &self.keyring,
             catalog: self.watch.catalog(),
             identity: self.watch.feed(),
-            authority: &self.authority,
+            authority: &self.offer.authority,
             principal: &session.principal,
             session: &session.id,
-            max_subscriptions: self.max_subscriptions,
+            max_subscriptions: self.offer.max_subscriptions,
+            about: &self.offer.about,
         };
         let called = tokio::select! {
             biased;

@@ -13,9 +13,6 @@ use crate::server::Failure;
 /// How long the runtime may take to let go of blocking work at the end.
 const RUNTIME_END_MAX: Duration = Duration::from_millis(100);
 
-/// The most connections of one process, whatever its descriptors: with 12 KB each they take 1.2 GB.
-const CONNECTIONS_MAX: usize = 100_000;
-
 /// Descriptors that connections leave alone: listeners, the feed service, in the dev mode also its store.
 const DESCRIPTORS_KEPT: usize = 256;
 
@@ -74,15 +71,15 @@ impl Signals {
     }
 }
 
-/// Returns how many connections the process has descriptors for, with some left for its own files and sockets.
-pub(crate) fn connections_max() -> usize {
+/// Returns how many of `wanted` connections the process has descriptors for, with some left for its own files and sockets.
+pub(crate) fn connections_max(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile)
         .current
         .and_then(|limit| usize::try_from(limit).ok());
     limit
-        .unwrap_or(CONNECTIONS_MAX)
+        .unwrap_or(usize::MAX)
         .saturating_sub(DESCRIPTORS_KEPT)
-        .clamp(1, CONNECTIONS_MAX)
+        .clamp(1, wanted)
 }
 
 /// Raises the number of descriptors that the process may have to what it is allowed: every stream takes one.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Uri;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -14,16 +15,11 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
-use crate::config::{Drain, Listen, ServeOptions, SessionOptions};
-use crate::dispatch::{CacheHints, Dispatcher};
+use crate::config::{Drain, ServeSettings, ServerSettings};
+use crate::dispatch::{Dispatcher, Offer};
 use crate::feed::{FeedClient, Ring, Watch};
-use crate::session::{Background, Limits, Sessions};
-
-/// Memory for recent entries of the feed: 64 MiB hold half a million changes.
-const RING_BYTES: usize = 64 * 1024 * 1024;
-
-/// How many subscriptions a session may have (`session.max_subscriptions`).
-const MAX_SUBSCRIPTIONS: u32 = 1_000;
+use crate::http::Limits;
+use crate::session::{Background, Sessions};
 
 /// Connections of the admin listener: a few probes and scrapers.
 const ADMIN_CONNECTIONS_MAX: usize = 64;
@@ -47,12 +43,6 @@ pub(crate) enum Failure {
         flag: &'static str,
         source: std::io::Error,
     },
-    /// An address that others can reach, without credentials.
-    #[error(
-        "cannot listen on {address}: without authentication only a loopback address may be served; \
-         choose another one with --{flag}, for example 127.0.0.1:{port}", port = .address.port()
-    )]
-    NotLoopback { address: SocketAddr, flag: &'static str },
     /// The feed service of the dev mode could not be started; its own message says why and what to do.
     #[error("{0}")]
     FeedService(String),
@@ -62,6 +52,9 @@ pub(crate) enum Failure {
     /// A part of the process ended that must not.
     #[error("a part of the gateway broke down; its log says which, start it again")]
     Broken,
+    /// A completion script or man page could not be written; the message says where and why.
+    #[error("{0}")]
+    Manual(std::io::Error),
     /// The standard output is closed.
     #[error("cannot write to the standard output: {0}")]
     Output(std::io::Error),
@@ -80,9 +73,6 @@ fn advise(source: &std::io::Error, flag: &str) -> String {
 
 /// Binds `address`, which `flag` named.
 pub(crate) async fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, Failure> {
-    if !address.ip().is_loopback() {
-        return Err(Failure::NotLoopback { address, flag });
-    }
     TcpListener::bind(address).await.map_err(|source| Failure::Bind {
         address,
         flag,
@@ -102,37 +92,17 @@ pub(crate) struct Server {
     dispatcher: Arc<Dispatcher>,
     write_timeout: Duration,
     drain: Drain,
+    http: Limits,
     /// Asks the process to end.
     shutdown: CancellationToken,
     /// Ends the parts, after the drain.
     stop: CancellationToken,
 }
 
-/// What a gateway is made with.
-pub(crate) struct ServerOptions {
-    /// The addresses that clients and operators use.
-    pub(crate) listen: Listen,
-    /// Where other gateways reach this one.
-    pub(crate) peer: SocketAddr,
-    /// The feed service, which need not be there yet.
-    pub(crate) feed: http::Uri,
-    /// What sessions and streams may do.
-    pub(crate) sessions: SessionOptions,
-    /// How the process ends.
-    pub(crate) drain: Drain,
-}
-
 /// Runs a gateway until `shutdown`.
-pub(crate) async fn serve(options: ServeOptions, shutdown: CancellationToken) -> Result<(), Failure> {
-    let feed = options.feed.clone();
-    let options = ServerOptions {
-        listen: options.listen,
-        peer: options.peer,
-        feed: options.feed,
-        sessions: options.sessions,
-        drain: options.drain,
-    };
-    let server = Server::bind(options, shutdown).await?;
+pub(crate) async fn serve(settings: ServeSettings, shutdown: CancellationToken) -> Result<(), Failure> {
+    let feed = settings.feed.clone();
+    let server = Server::bind(settings.feed, settings.server, shutdown).await?;
     println!("{}", server.ready_line().map_err(Failure::Runtime)?);
     println!(
         "open mode: no authentication is configured, whoever reaches these addresses may do everything; feed service {feed}"
@@ -142,41 +112,47 @@ pub(crate) async fn serve(options: ServeOptions, shutdown: CancellationToken) ->
 }
 
 impl Server {
-    /// Binds the listeners of a gateway.
-    pub(crate) async fn bind(options: ServerOptions, shutdown: CancellationToken) -> Result<Server, Failure> {
-        let application = bind(options.listen.application, "application").await?;
-        let admin = bind(options.listen.admin, "admin").await?;
-        let peer = bind(options.peer, "peer").await?;
-        let authority = application.local_addr().map_err(Failure::Runtime)?.to_string();
+    /// Binds the listeners of a gateway on the feed service at `feed`, which need not be there yet.
+    pub(crate) async fn bind(
+        feed: Uri,
+        settings: ServerSettings,
+        shutdown: CancellationToken,
+    ) -> Result<Server, Failure> {
+        let application = bind(settings.listen.application, "application").await?;
+        let admin = bind(settings.listen.admin, "admin").await?;
+        let peer = bind(settings.listen.peer, "peer").await?;
+        let authority = match settings.public_authority {
+            Some(authority) => authority,
+            None => application.local_addr().map_err(Failure::Runtime)?.to_string(),
+        };
         let peer_address = peer.local_addr().map_err(Failure::Runtime)?;
         let instance = instance_name();
-        let feed = FeedClient::new(options.feed, instance.clone()).reached_at(peer_address.to_string());
-        let ring = Arc::new(Ring::new(RING_BYTES));
+        let feed =
+            FeedClient::new(feed, instance.clone(), settings.timeouts).reached_at(peer_address.to_string());
+        let ring = Arc::new(Ring::new(settings.ring_bytes));
         let position = watch::Sender::new(0);
         let watch = Arc::new(Watch::new(feed.clone(), Arc::clone(&ring), position.subscribe()));
-        let limits = Limits {
-            idle_timeout: options.sessions.idle_timeout,
-            write_timeout: options.sessions.write_timeout,
-            pending_max: options.sessions.pending,
-            ..Limits::default()
-        };
+        let write_timeout = settings.sessions.write_timeout;
         let stop = CancellationToken::new();
         let (sessions, background) = Sessions::new(
             feed.clone(),
             Arc::clone(&watch),
             ring,
             position,
-            limits,
+            settings.sessions,
             stop.clone(),
         );
         let dispatcher = Dispatcher::new(
             Arc::clone(&sessions),
             feed,
             Arc::clone(&watch),
-            authority,
-            MAX_SUBSCRIPTIONS,
-            options.sessions.allow_client_delete,
-            CacheHints::default(),
+            Offer {
+                authority,
+                max_subscriptions: settings.max_subscriptions,
+                allow_client_delete: settings.allow_client_delete,
+                cache_hints: settings.cache_hints,
+                about: settings.about,
+            },
         );
         let dispatcher = Arc::new(dispatcher);
         Ok(Server {
@@ -188,8 +164,9 @@ impl Server {
             background,
             watch,
             dispatcher,
-            write_timeout: options.sessions.write_timeout,
-            drain: options.drain,
+            write_timeout,
+            drain: settings.drain,
+            http: settings.http,
             shutdown,
             stop,
         })
@@ -221,7 +198,7 @@ impl Server {
     /// # Errors
     /// [`Failure::Broken`] if a part ended by itself: without it the others would go on and deliver nothing.
     pub(crate) async fn run(self) -> Result<(), Failure> {
-        let connections_max = crate::process::connections_max();
+        let connections_max = crate::process::connections_max(self.http.connections_max);
         if connections_max < FEW_CONNECTIONS {
             warn!(
                 connections_max,
@@ -244,6 +221,7 @@ impl Server {
         let application = crate::http::application(
             Arc::clone(&self.dispatcher),
             self.application.local_addr().map_err(Failure::Runtime)?,
+            &self.http,
         );
         let admin = crate::http::admin(
             self.dispatcher,
@@ -253,14 +231,15 @@ impl Server {
             (self.application, application, connections_max),
             (self.admin, admin, ADMIN_CONNECTIONS_MAX),
         ] {
-            let bounds = crate::http::Bounds {
+            let limits = Limits {
                 connections_max,
-                write_timeout: self.write_timeout,
+                ..self.http.clone()
             };
             parts.spawn(crate::http::serve(
                 listener,
                 router,
-                bounds,
+                limits,
+                self.write_timeout,
                 tasks.clone(),
                 self.stop.clone(),
             ));

@@ -12,10 +12,12 @@
 //! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6; `modern_clients`: clients of others;
 //! - `retention`: a log that was trimmed; `backup`: backups, and what holds after a restore;
 //! - `transfer`: import and export of tables;
-//! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start.
+//! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start;
+//! - `configuration`: files, environment and flags, and the pages that are made of the keys.
 
 mod backup;
 mod command_line;
+mod configuration;
 mod dev_mode;
 mod drain;
 mod flood;

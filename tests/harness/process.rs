@@ -56,7 +56,16 @@ pub struct Ended {
 impl Service {
     /// Starts the program with an environment that holds nothing of the caller's but the search path.
     pub fn spawn(program: Program, arguments: &[String]) -> Service {
-        Service::run(program, Command::new(program.path()).args(arguments))
+        Service::run(program, Command::new(program.path()).args(arguments), &[])
+    }
+
+    /// Starts the program as [`Service::spawn`] does, with these variables in its environment.
+    pub fn spawn_with_variables(
+        program: Program,
+        arguments: &[String],
+        variables: &[(&str, &str)],
+    ) -> Service {
+        Service::run(program, Command::new(program.path()).args(arguments), variables)
     }
 
     /// Starts the program as a shell with a low limit of open files does; `limit` is what `ulimit` takes, for example `-Sn 128`.
@@ -67,6 +76,7 @@ impl Service {
             Command::new("sh")
                 .args(["-c", &script, program.path()])
                 .args(arguments),
+            &[],
         )
     }
 
@@ -77,16 +87,14 @@ impl Service {
         Service::run(
             program,
             Command::new(first).args(rest).arg(program.path()).args(arguments),
+            &[],
         )
     }
 
     /// Starts the program with something to read on its standard input.
     pub fn spawn_reading(program: Program, arguments: &[String], input: impl Into<Stdio>) -> Service {
-        Service::run_reading(
-            program,
-            Command::new(program.path()).args(arguments),
-            input.into(),
-        )
+        let mut command = Command::new(program.path());
+        Service::run_reading(program, command.args(arguments), &[], input.into())
     }
 
     /// Starts a shell script in which `$0` is the program and `$@` its arguments.
@@ -96,16 +104,23 @@ impl Service {
             Command::new("sh")
                 .args(["-c", script, program.path()])
                 .args(arguments),
+            &[],
         )
     }
 
-    fn run(program: Program, command: &mut Command) -> Service {
-        Service::run_reading(program, command, Stdio::null())
+    fn run(program: Program, command: &mut Command, variables: &[(&str, &str)]) -> Service {
+        Service::run_reading(program, command, variables, Stdio::null())
     }
 
-    fn run_reading(program: Program, command: &mut Command, input: Stdio) -> Service {
+    fn run_reading(
+        program: Program,
+        command: &mut Command,
+        variables: &[(&str, &str)],
+        input: Stdio,
+    ) -> Service {
         command
             .env_clear()
+            .envs(variables.iter().copied())
             .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

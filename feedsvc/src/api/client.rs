@@ -17,8 +17,8 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status};
 use tonic_types::StatusExt;
 
-use super::REQUEST_LIMIT_BYTES;
 use super::feed::FeedApi;
+use super::request_limit_bytes;
 use crate::feed::Feed;
 
 /// How long connecting may take: a dead host is found out soon.
@@ -100,7 +100,8 @@ impl FeedClient {
 
     /// Makes a client of a service in this process, without any connection that others could use.
     pub(crate) fn of_feed(feed: Arc<Feed>, principal: Principal) -> FeedClient {
-        let server = FeedServer::new(FeedApi::new(feed)).max_decoding_message_size(REQUEST_LIMIT_BYTES);
+        let limit_bytes = request_limit_bytes(&feed);
+        let server = FeedServer::new(FeedApi::new(feed)).max_decoding_message_size(limit_bytes);
         FeedClient {
             transport: Transport::InProcess(
                 FeedStub::new(server).max_decoding_message_size(ANSWER_LIMIT_BYTES),

@@ -30,8 +30,6 @@ use crate::revision::Revision;
 
 /// The most operations of a commit (feed.proto).
 const OPERATIONS_MAX: usize = 100_000;
-/// The largest commit, as the sum of its values.
-pub(super) const COMMIT_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 /// The longest idempotency key (feed.proto).
 const IDEMPOTENCY_KEY_LIMIT_BYTES: usize = 200;
 /// How much the service itself adds to a record at most, about: a key of escaped characters, and times.
@@ -70,10 +68,10 @@ impl FeedApi {
             });
         }
         let size_bytes: usize = request.operations.iter().map(value_bytes).sum();
-        if size_bytes > COMMIT_LIMIT_BYTES {
+        if size_bytes > self.feed.limits.commit_bytes {
             return Err(Refusal::TooLarge {
                 what: "the commit",
-                limit: COMMIT_LIMIT_BYTES,
+                limit: self.feed.limits.commit_bytes,
             });
         }
         if request.keep_times {

@@ -41,9 +41,9 @@ use tracing::error;
 use crate::commit::Writability;
 use crate::feed::Feed;
 
-/// What tonic reads of a request. Above the limit of a commit, so that a commit that is somewhat too large is refused
+/// What tonic reads of a request, in limits of a commit: more than one, so that a commit that is somewhat too large is refused
 /// with its reason.
-const REQUEST_LIMIT_BYTES: usize = 4 * feed::COMMIT_LIMIT_BYTES;
+const REQUEST_LIMIT_COMMITS: usize = 4;
 /// How often a quiet peer is asked whether it is there; with the time-out, a dead gateway loses its leases within 10 s.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -90,12 +90,13 @@ pub(crate) fn serve(
         }
     });
 
+    let request_limit_bytes = request_limit_bytes(&feed);
     let feed_server =
-        FeedServer::new(feed::FeedApi::new(Arc::clone(&feed))).max_decoding_message_size(REQUEST_LIMIT_BYTES);
+        FeedServer::new(feed::FeedApi::new(Arc::clone(&feed))).max_decoding_message_size(request_limit_bytes);
     let sessions_server = SessionsServer::new(sessions::SessionsApi::new(Arc::clone(&feed)))
-        .max_decoding_message_size(REQUEST_LIMIT_BYTES);
+        .max_decoding_message_size(request_limit_bytes);
     let access_server = AccessServer::new(access::AccessApi::new(Arc::clone(&feed)))
-        .max_decoding_message_size(REQUEST_LIMIT_BYTES);
+        .max_decoding_message_size(request_limit_bytes);
     let keys_server = KeysServer::new(keys::KeysApi::new(Arc::clone(&feed)));
     let maintenance_server = MaintenanceServer::new(maintenance::MaintenanceApi::new(feed));
     let reflection = tonic_reflection::server::Builder::configure()
@@ -121,4 +122,9 @@ pub(crate) fn serve(
         .add_service(maintenance_server)
         .add_optional_service(reflection)
         .serve_with_incoming_shutdown(incoming, shutdown.cancelled_owned())
+}
+
+/// Returns how large a message of a request may be, in bytes.
+fn request_limit_bytes(feed: &Feed) -> usize {
+    feed.limits.commit_bytes.saturating_mul(REQUEST_LIMIT_COMMITS)
 }

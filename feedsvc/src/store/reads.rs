@@ -7,12 +7,6 @@ use tokio::sync::Semaphore;
 
 use super::{Reader, StoreError};
 
-/// How many reads run at once; each has a thread and a connection to the database. SQLite reads from the page cache,
-/// so more than the processors of a usual machine would only wait for each other.
-const CONCURRENT_READS: usize = 8;
-/// How many of them may be searches, which take long: reads of single records always find a place beside them.
-const CONCURRENT_SEARCHES: usize = 4;
-
 /// A store's reading half for async callers.
 #[derive(Clone)]
 pub(crate) struct Reads {
@@ -50,12 +44,13 @@ impl Drop for InterruptOnDrop {
 }
 
 impl Reads {
-    /// Wraps a reader.
-    pub(crate) fn new(reader: Arc<dyn Reader>) -> Reads {
+    /// Wraps a reader, of which at most `concurrent` reads run at a time, at most `concurrent_searches` of them searches; each
+    /// has a thread and a connection to the database.
+    pub(crate) fn new(reader: Arc<dyn Reader>, concurrent: usize, concurrent_searches: usize) -> Reads {
         Reads {
             reader,
-            permits: Arc::new(Semaphore::new(CONCURRENT_READS)),
-            search_permits: Arc::new(Semaphore::new(CONCURRENT_SEARCHES)),
+            permits: Arc::new(Semaphore::new(concurrent)),
+            search_permits: Arc::new(Semaphore::new(concurrent_searches)),
         }
     }
 

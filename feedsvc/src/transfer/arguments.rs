@@ -31,7 +31,7 @@ pub(crate) struct FeedArguments {
     pub(crate) principal: String,
 
     /// For how long a service that is away is tried again, for example 500ms, 30s, 5m.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = crate::config::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = settings::parse_duration)]
     pub(crate) retry_for: Duration,
 }
 

@@ -5,28 +5,26 @@ mod greeting;
 mod samples;
 
 use std::io::Write;
-use std::time::Duration;
 
-use feedsvc::{Options, SchemaSource, Service};
+use feedsvc::{Options, SchemaSource, ServeSettings, Service};
 use greeting::Greeting;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{DevOptions, Drain, SessionOptions};
+use crate::config::DevSettings;
 use crate::feed::FeedClient;
-use crate::server::{self, Failure, Server, ServerOptions};
-
-/// Somebody waits at a terminal, and there is no other instance to go to.
-const DRAIN: Drain = Drain {
-    window: Duration::ZERO,
-    deadline: Duration::from_secs(2),
-};
+use crate::server::{self, Failure, Server};
 
 /// Runs both services until `shutdown`.
-pub(crate) async fn run(options: DevOptions, shutdown: CancellationToken) -> Result<(), Failure> {
-    let listener = server::bind(options.feed, "feed").await?;
+pub(crate) async fn run(settings: DevSettings, shutdown: CancellationToken) -> Result<(), Failure> {
+    let DevSettings {
+        server,
+        feedsvc,
+        demo_writes,
+    } = settings;
+    let listener = server::bind(feedsvc.listen, "feed").await?;
     let feed_address = listener.local_addr().map_err(Failure::Runtime)?;
-    let schema = match &options.schema {
+    let schema = match &feedsvc.schema {
         Some(path) => SchemaSource::Path(path.clone()),
         None => {
             let (name, sdl) = samples::SCHEMA;
@@ -36,7 +34,11 @@ pub(crate) async fn run(options: DevOptions, shutdown: CancellationToken) -> Res
             }
         }
     };
-    let service = Service::open(Options::new(options.data.clone(), schema))
+    let options = Options {
+        limits: feedsvc.limits.clone(),
+        ..Options::new(feedsvc.data.clone(), schema)
+    };
+    let service = Service::open(options)
         .await
         .map_err(|error| Failure::FeedService(error.to_string()))?;
 
@@ -46,23 +48,14 @@ pub(crate) async fn run(options: DevOptions, shutdown: CancellationToken) -> Res
         .path_and_query("/")
         .build()
         .map_err(|error| Failure::FeedService(error.to_string()))?;
-    let server = Server::bind(
-        ServerOptions {
-            listen: options.listen,
-            peer: std::net::SocketAddr::from(([127, 0, 0, 1], 0)),
-            feed: url.clone(),
-            sessions: SessionOptions::default(),
-            drain: DRAIN,
-        },
-        shutdown.clone(),
-    )
-    .await?;
+    let timeouts = server.timeouts;
+    let server = Server::bind(url.clone(), server, shutdown.clone()).await?;
     let ready_line = server.ready_line().map_err(Failure::Runtime)?;
     let greeting = Greeting {
         application: server.application().map_err(Failure::Runtime)?,
         feed: feed_address,
-        data: &options.data,
-        samples: options.schema.is_none(),
+        data: &feedsvc.data,
+        samples: feedsvc.schema.is_none(),
     }
     .text();
 
@@ -80,15 +73,15 @@ pub(crate) async fn run(options: DevOptions, shutdown: CancellationToken) -> Res
     });
     let live = server.live();
     let gateway = tasks.spawn(server.run());
-    let feed = FeedClient::new(url, "dev".into());
+    let feed = FeedClient::new(url, "dev".into(), timeouts);
     let started = tokio::select! {
         () = shutdown.cancelled() => Ok(()),
-        started = start(&options, &feed, live) => started,
+        started = start(&feedsvc, &feed, live) => started,
     };
     if started.is_ok() && !shutdown.is_cancelled() {
         println!("{ready_line}\n{greeting}");
         std::io::stdout().flush().map_err(Failure::Output)?;
-        if options.demo_writes && options.schema.is_none() {
+        if demo_writes {
             tasks.spawn(demo_writes::run(feed, shutdown.clone()));
         }
         shutdown.cancelled().await;
@@ -107,14 +100,14 @@ pub(crate) async fn run(options: DevOptions, shutdown: CancellationToken) -> Res
 
 /// Waits until the gateway follows the feed service, and writes the sample records.
 async fn start(
-    options: &DevOptions,
+    settings: &ServeSettings,
     feed: &FeedClient,
     live: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
     live.await;
-    if options.schema.is_none() {
+    if settings.schema.is_none() {
         samples::write(feed).await.map_err(|error| Failure::Samples {
-            data: options.data.clone(),
+            data: settings.data.clone(),
             reason: error.to_string(),
         })?;
     }

@@ -22,7 +22,7 @@ use crate::protocol::answer;
 use crate::protocol::era::{self, Version};
 use crate::protocol::error::RpcError;
 use crate::protocol::event_id::LastEventId;
-use crate::protocol::mcp::{InitializeParams, InitializeResult};
+use crate::protocol::mcp::{About, InitializeParams, InitializeResult};
 use crate::protocol::message::{Body, Message, Refusal, Request, RequestId};
 use crate::session::{Door, InFlight, ReplyStream, Session, WriteProgress};
 
@@ -183,7 +183,7 @@ impl Dispatcher {
             return busy(Some(&request.id));
         };
         if request.method == INITIALIZE {
-            reply.finish(Some(initialize(stream, &request)));
+            reply.finish(Some(initialize(stream, &request, &self.offer.about)));
             return Outcome::Accepted;
         }
         let (dispatcher, session) = (Arc::clone(self), Arc::clone(session));
@@ -219,14 +219,14 @@ impl Inbox for Dispatcher {
 }
 
 /// Answers an `initialize`: what was negotiated counts for this stream.
-fn initialize(stream: &ReplyStream, request: &Request) -> Vec<u8> {
+fn initialize(stream: &ReplyStream, request: &Request, about: &About) -> Vec<u8> {
     let params = match InitializeParams::read(&request.params) {
         Ok(params) => params,
         Err(error) => return answer::error(Some(&request.id), &error),
     };
     let version = Version::negotiate(&params.protocol_version);
     stream.negotiate(version);
-    match answer::result(&request.id, &InitializeResult::new(version, None)) {
+    match answer::result(&request.id, &InitializeResult::new(version, about)) {
         Ok(answer) => answer,
         Err(error) => failed(Some(&request.id), error.into())
             .answer()

@@ -52,15 +52,16 @@ impl Dispatcher {
             keyring: &self.keyring,
             catalog: self.watch.catalog(),
             identity: self.watch.feed(),
-            authority: &self.authority,
+            authority: &self.offer.authority,
             principal: ANONYMOUS,
             session: "",
-            max_subscriptions: self.max_subscriptions,
+            max_subscriptions: self.offer.max_subscriptions,
+            about: &self.offer.about,
         };
         let answered = if request.method == "subscriptions/listen" {
             self.listen(&call, &request, meta, progress).await
         } else {
-            let answer = method::modern::call(&call, &self.cache_hints, &request).await;
+            let answer = method::modern::call(&call, &self.offer.cache_hints, &request).await;
             answer.map(Outcome::Answer)
         };
         match answered {

@@ -17,21 +17,12 @@ use super::entry::Entry;
 use super::error::FeedError;
 use super::keyring::SealingKey;
 
-/// How long a connection attempt may take. On one network it takes a millisecond; a request must not hang on a dead host.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long a call may take. The feed service answers in milliseconds unless its disk stalls.
-const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// HTTP/2 window of one call. Large enough that a page of 1 MiB needs no round trip in between.
 const STREAM_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
 
 /// HTTP/2 window of a connection: more than the streams that may stall take together (the rule of windows at `Watch` in feed.proto). Answers
 /// to calls are read as they come, so 16 streams are plenty; the watch, which may be held back, has a connection of its own.
 const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
-
-/// How often the connection is probed while calls are open, and how long the answer may take.
-const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(5));
 
 /// The largest answer that is read: a record of the largest size, with room for its envelope.
 const ANSWER_LIMIT_BYTES: usize = 64 * 1024 * 1024;
@@ -47,8 +38,33 @@ pub(crate) struct FeedClient {
     /// The watch has a connection of its own: nothing that calls do can hold it up.
     watch: FeedStub<Channel>,
     instance: String,
+    call_timeout: Duration,
     /// Where other instances reach this one; empty: nowhere.
     address: String,
+}
+
+/// How long the feed service is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    /// For a connection. On one network it takes a millisecond; a request must not hang on a dead host.
+    pub(crate) connect: Duration,
+    /// For a call. The feed service answers in milliseconds unless its disk stalls.
+    pub(crate) call: Duration,
+    /// How often a connection is probed while calls are open.
+    pub(crate) keep_alive_interval: Duration,
+    /// For the answer to such a probe.
+    pub(crate) keep_alive_answer: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            connect: Duration::from_secs(2),
+            call: Duration::from_secs(30),
+            keep_alive_interval: Duration::from_secs(5),
+            keep_alive_answer: Duration::from_secs(5),
+        }
+    }
 }
 
 /// A record, or with no key a whole table.
@@ -137,14 +153,14 @@ impl FeedClient {
     /// Makes a handle for the service at `address`, a URI such as `http://127.0.0.1:9928`. Does not connect yet.
     ///
     /// `instance` names this gateway process in what it writes.
-    pub(crate) fn new(address: http::Uri, instance: String) -> FeedClient {
+    pub(crate) fn new(address: http::Uri, instance: String, timeouts: Timeouts) -> FeedClient {
         let endpoint = Endpoint::from(address)
-            .connect_timeout(CONNECT_TIMEOUT)
+            .connect_timeout(timeouts.connect)
             .tcp_nodelay(true)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-            .http2_keep_alive_interval(KEEP_ALIVE.0)
-            .keep_alive_timeout(KEEP_ALIVE.1);
+            .http2_keep_alive_interval(timeouts.keep_alive_interval)
+            .keep_alive_timeout(timeouts.keep_alive_answer);
         let calls = endpoint.connect_lazy();
         FeedClient {
             feed: FeedStub::new(calls.clone()).max_decoding_message_size(ANSWER_LIMIT_BYTES),
@@ -152,6 +168,7 @@ impl FeedClient {
             keys: KeysStub::new(calls),
             watch: FeedStub::new(endpoint.connect_lazy()).max_decoding_message_size(ANSWER_LIMIT_BYTES),
             instance,
+            call_timeout: timeouts.call,
             address: String::new(),
         }
     }
@@ -159,6 +176,13 @@ impl FeedClient {
     /// Notes in the records of streams that are opened from now on where other instances reach this one.
     pub(crate) fn reached_at(self, address: String) -> FeedClient {
         FeedClient { address, ..self }
+    }
+
+    /// Gives a message its deadline.
+    fn call<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.call_timeout);
+        request
     }
 
     /// Returns the name of this gateway process.
@@ -181,7 +205,7 @@ impl FeedClient {
             table: table.into(),
             key: key.into(),
         };
-        let answer = self.feed.clone().get(call(request)).await?.into_inner();
+        let answer = self.feed.clone().get(self.call(request)).await?.into_inner();
         let record = answer.record.map(|record| StoredRecord {
             revision: record.revision,
             value: record.value,
@@ -203,7 +227,7 @@ impl FeedClient {
             table: table.into(),
             ..Default::default()
         };
-        let answer = self.feed.clone().count(call(request)).await?.into_inner();
+        let answer = self.feed.clone().count(self.call(request)).await?.into_inner();
         Ok((answer.count, answer.revision))
     }
 
@@ -258,7 +282,7 @@ impl FeedClient {
             operations: vec![operation],
             ..v1::CommitRequest::default()
         };
-        let answer = self.feed.clone().commit(call(request)).await?.into_inner();
+        let answer = self.feed.clone().commit(self.call(request)).await?.into_inner();
         let result = answer.results.first().ok_or(FeedError::Internal)?;
         Ok(Written {
             revision: result.revision,
@@ -272,7 +296,12 @@ impl FeedClient {
             feed: FEED.into(),
             principal: named(""),
         };
-        let answer = self.feed.clone().get_catalog(call(request)).await?.into_inner();
+        let answer = self
+            .feed
+            .clone()
+            .get_catalog(self.call(request))
+            .await?
+            .into_inner();
         Ok(Catalog::read(answer.tables))
     }
 
@@ -315,7 +344,7 @@ impl FeedClient {
             targets: targets.iter().map(Target::write).collect(),
             ..Default::default()
         };
-        let answer = self.feed.clone().read_log(call(request)).await?.into_inner();
+        let answer = self.feed.clone().read_log(self.call(request)).await?.into_inner();
         let entries = answer
             .entries
             .into_iter()
@@ -338,7 +367,12 @@ impl FeedClient {
             after_revision: after,
             until_revision: until,
         };
-        let answer = self.feed.clone().latest_for(call(request)).await?.into_inner();
+        let answer = self
+            .feed
+            .clone()
+            .latest_for(self.call(request))
+            .await?
+            .into_inner();
         if answer.revisions.len() == targets.len() {
             Ok(answer.revisions)
         } else {
@@ -355,7 +389,7 @@ impl FeedClient {
         let answer = self
             .keys
             .clone()
-            .get_sealing_keys(call(request))
+            .get_sealing_keys(self.call(request))
             .await?
             .into_inner();
         let keys = answer.keys.into_iter().map(|key| {
@@ -376,7 +410,12 @@ impl FeedClient {
             after_revision: near,
             ..Default::default()
         };
-        let answer = self.feed.clone().latest_for(call(request)).await?.into_inner();
+        let answer = self
+            .feed
+            .clone()
+            .latest_for(self.call(request))
+            .await?
+            .into_inner();
         Ok(answer.until_revision)
     }
 
@@ -399,7 +438,7 @@ impl FeedClient {
             client_capabilities,
             idle_timeout_ms: u64::try_from(idle_timeout.as_millis()).unwrap_or(u64::MAX),
         };
-        self.sessions.clone().create_session(call(request)).await?;
+        self.sessions.clone().create_session(self.call(request)).await?;
         Ok(())
     }
 
@@ -413,7 +452,7 @@ impl FeedClient {
         let answer = self
             .sessions
             .clone()
-            .get_session(call(request))
+            .get_session(self.call(request))
             .await?
             .into_inner();
         answer.session.map(SessionRecord::read).ok_or(FeedError::Internal)
@@ -433,7 +472,7 @@ impl FeedClient {
         let answer = self
             .sessions
             .clone()
-            .get_session(call(request))
+            .get_session(self.call(request))
             .await?
             .into_inner();
         let session = answer.session.ok_or(FeedError::Internal)?;
@@ -453,7 +492,7 @@ impl FeedClient {
         Ok(self
             .sessions
             .clone()
-            .get_session(call(request))
+            .get_session(self.call(request))
             .await?
             .into_inner()
             .stream_live)
@@ -471,7 +510,7 @@ impl FeedClient {
         let answer = self
             .sessions
             .clone()
-            .open_stream(call(request))
+            .open_stream(self.call(request))
             .await?
             .into_inner();
         let session = answer
@@ -493,7 +532,7 @@ impl FeedClient {
             session_id: id.into(),
             fence,
         };
-        self.sessions.clone().close_stream(call(request)).await?;
+        self.sessions.clone().close_stream(self.call(request)).await?;
         Ok(())
     }
 
@@ -516,7 +555,7 @@ impl FeedClient {
             max_subscriptions,
             ..Default::default()
         };
-        self.sessions.clone().subscribe(call(request)).await?;
+        self.sessions.clone().subscribe(self.call(request)).await?;
         Ok(())
     }
 
@@ -532,7 +571,7 @@ impl FeedClient {
         Ok(self
             .sessions
             .clone()
-            .unsubscribe(call(request))
+            .unsubscribe(self.call(request))
             .await?
             .into_inner()
             .revision)
@@ -545,7 +584,7 @@ impl FeedClient {
             principal: named(principal),
             session_id: id.into(),
         };
-        self.sessions.clone().delete_session(call(request)).await?;
+        self.sessions.clone().delete_session(self.call(request)).await?;
         Ok(())
     }
 
@@ -556,7 +595,7 @@ impl FeedClient {
             principal: named(""),
             session_ids: ids,
         };
-        self.sessions.clone().touch_sessions(call(request)).await?;
+        self.sessions.clone().touch_sessions(self.call(request)).await?;
         Ok(())
     }
 }
@@ -609,10 +648,4 @@ fn named(principal: &str) -> Option<v1::Principal> {
         name: principal.into(),
         ..Default::default()
     })
-}
-
-fn call<T>(message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.set_timeout(CALL_TIMEOUT);
-    request
 }

@@ -13,7 +13,7 @@ mod watch;
 
 pub(crate) use catalog::{Catalog, Table};
 pub(crate) use client::{
-    FeedClient, Opened, Precondition, StoredRecord, StoredSubscription, Target, Written,
+    FeedClient, Opened, Precondition, StoredRecord, StoredSubscription, Target, Timeouts, Written,
 };
 pub(crate) use entry::{Body, Entry, SessionCommand};
 pub(crate) use error::FeedError;

@@ -27,17 +27,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
+use super::Limits;
 use super::answer::{refusal, retry_after};
 use super::http2::{self, HttpVersion};
 use super::socket::Socket;
 use crate::protocol::error::RpcError;
 use crate::session::WriteProgress;
-
-/// The largest header block, and so hyper's read buffer.
-const HEADER_LIMIT_BYTES: usize = 16 * 1024;
-
-/// How long a client may take for the headers of a request, or stay idle between two.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// Connections beyond the limit that are accepted at a time, to be told 503 instead of being left waiting.
 const REFUSED_MAX: usize = 64;
@@ -47,15 +42,6 @@ const REFUSED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to pause when no connection can be accepted, for example because no descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// What the connections of a listener may take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    /// How many there may be.
-    pub(crate) connections_max: usize,
-    /// How long one may take nothing of what is written.
-    pub(crate) write_timeout: Duration,
-}
 
 /// What is under way on the listeners.
 #[derive(Clone, Default)]
@@ -68,16 +54,17 @@ pub(crate) struct Tasks {
 
 /// Serves `router` on every connection of `listener` until `shutdown`; each connection is a task of `tasks`.
 ///
-/// Beyond its bound a connection gets 503 for its request, and beyond a few of those none is accepted. At the
+/// Beyond the limit of connections one gets 503 for its request, and beyond a few of those none is accepted. At the
 /// shutdown no connection is accepted any more, and each one ends after the response that it is sending.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    bounds: Bounds,
+    limits: Limits,
+    write_timeout: Duration,
     tasks: Tasks,
     shutdown: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(bounds.connections_max));
+    let places = Arc::new(Semaphore::new(limits.connections_max));
     let refused_places = Arc::new(Semaphore::new(REFUSED_MAX));
     let refusal = Router::new().fallback(refuse);
     let drain = Drain::default();
@@ -100,15 +87,17 @@ pub(crate) async fn serve(
                     (has_room, place) = (true, Ok(free));
                 }
                 let (router, header_timeout) = if has_room {
-                    (router.clone(), HEADER_TIMEOUT)
+                    (router.clone(), limits.header_timeout)
                 } else {
                     (refusal.clone(), REFUSED_TIMEOUT)
                 };
-                let timeouts = Timeouts {
-                    header: header_timeout,
-                    write: bounds.write_timeout,
+                let bounds = Bounds {
+                    header_bytes: limits.header_bytes,
+                    header_timeout,
+                    write_timeout,
+                    peer_timeout: limits.peer_timeout,
                 };
-                let connection = connection(stream, router, timeouts, tasks.clone(), drain.clone());
+                let connection = connection(stream, router, bounds, tasks.clone(), drain.clone());
                 tasks.connections.spawn(async move {
                     connection.await;
                     drop(place);
@@ -183,36 +172,35 @@ impl Drain {
     }
 }
 
-/// How long the client of a connection may take.
+/// The bounds of one connection.
 #[derive(Clone, Copy, Debug)]
-struct Timeouts {
-    /// For the headers of a request.
-    header: Duration,
-    /// Before it takes something of what is written.
-    write: Duration,
+struct Bounds {
+    /// Of the headers of a request, together.
+    header_bytes: usize,
+    /// How long its client may take for them.
+    header_timeout: Duration,
+    /// How long it may take nothing of what is written.
+    write_timeout: Duration,
+    /// After so long without an acknowledgement it is gone.
+    peer_timeout: Duration,
 }
 
 /// Serves one connection, in the version of HTTP that its first bytes are of.
-async fn connection(stream: TcpStream, router: Router, timeouts: Timeouts, tasks: Tasks, drain: Drain) {
+async fn connection(stream: TcpStream, router: Router, bounds: Bounds, tasks: Tasks, drain: Drain) {
     let version = tokio::select! {
         // Nothing was asked yet, so there is nothing to answer.
         () = drain.bell.cancelled() => return,
-        version = timeout(timeouts.header, http2::sniff(&stream)) => version,
+        version = timeout(bounds.header_timeout, http2::sniff(&stream)) => version,
     };
     match version {
         Ok(Ok(HttpVersion::One)) => {
-            http1_connection(stream, router, timeouts, tasks.requests, drain).await;
+            http1_connection(stream, router, bounds, tasks.requests, drain).await;
         }
         // Apart from the rest, so that its size is not that of every connection.
         Ok(Ok(HttpVersion::Two)) => {
             let bell = drain.bell.cancelled_owned();
-            Box::pin(http2::serve(
-                Socket::new(stream, timeouts.write),
-                router,
-                tasks,
-                bell,
-            ))
-            .await;
+            let socket = Socket::new(stream, bounds.peer_timeout, bounds.write_timeout);
+            Box::pin(http2::serve(socket, router, bounds.header_bytes, tasks, bell)).await;
         }
         Ok(Err(error)) => debug!(%error, "a connection ended before its first request"),
         Err(_elapsed) => debug!("a connection sent nothing"),
@@ -222,16 +210,16 @@ async fn connection(stream: TcpStream, router: Router, timeouts: Timeouts, tasks
 async fn http1_connection(
     stream: TcpStream,
     router: Router,
-    timeouts: Timeouts,
+    bounds: Bounds,
     requests: TaskTracker,
     drain: Drain,
 ) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(timeouts.header)
-        .max_buf_size(HEADER_LIMIT_BYTES);
-    let socket = Socket::new(stream, timeouts.write);
+        .header_read_timeout(bounds.header_timeout)
+        .max_buf_size(bounds.header_bytes);
+    let socket = Socket::new(stream, bounds.peer_timeout, bounds.write_timeout);
     let service = service(router, socket.progress(), requests);
     let mut connection = pin!(builder.serve_connection(socket, service));
     let mut bell = pin!(drain.bell.cancelled_owned());

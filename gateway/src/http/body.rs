@@ -4,14 +4,11 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::StatusCode;
+use http::{Extensions, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use thiserror::Error;
 use tokio::time::timeout;
-
-/// The largest body of a request, in bytes.
-const LIMIT_BYTES: usize = 4 * 1024 * 1024;
 
 /// How much of a body that is too large is read and thrown away.
 const DISCARD_BYTES: u64 = 64 * 1024 * 1024;
@@ -19,18 +16,34 @@ const DISCARD_BYTES: u64 = 64 * 1024 * 1024;
 /// How long that may take.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a body may take: 4 MiB at 70 KB/s.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// The bounds of a body, which the router lays into every request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BodyLimits {
+    /// The largest body, in bytes.
+    pub(super) bytes: usize,
+    /// How long a body may take.
+    pub(super) timeout: Duration,
+}
+
+impl Default for BodyLimits {
+    fn default() -> BodyLimits {
+        BodyLimits {
+            bytes: 4 * 1024 * 1024,
+            // 4 MiB at 70 KB/s.
+            timeout: Duration::from_secs(60),
+        }
+    }
+}
 
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub(super) enum BodyError {
     /// It is larger than the limit, or was announced to be.
-    #[error("the body has more than {LIMIT_BYTES} bytes")]
-    TooLarge,
+    #[error("the body has more than {limit_bytes} bytes")]
+    TooLarge { limit_bytes: usize },
     /// It did not come in time.
-    #[error("the body did not come within {} s", TIMEOUT.as_secs())]
-    TooSlow,
+    #[error("the body did not come within {timeout:?}")]
+    TooSlow { timeout: Duration },
     /// The connection or the encoding broke.
     #[error("the body ended too early")]
     Broken,
@@ -40,8 +53,8 @@ impl BodyError {
     /// Returns the status that tells a client of it.
     pub(super) fn status(self) -> StatusCode {
         match self {
-            BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            BodyError::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            BodyError::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
             BodyError::Broken => StatusCode::BAD_REQUEST,
         }
     }
@@ -51,28 +64,32 @@ impl BodyError {
 ///
 /// One that is too large is read on and thrown away, up to a bound: to answer and close while a client still sends is a
 /// reset, by which many clients lose the answer. One that was announced as larger than that is not waited for.
-pub(super) async fn read(mut body: Body) -> Result<Bytes, BodyError> {
+///
+/// `extensions` are those of its request.
+pub(super) async fn read(extensions: &Extensions, mut body: Body) -> Result<Bytes, BodyError> {
+    let limits = extensions.get().copied().unwrap_or_default();
+    let BodyLimits { bytes, timeout: time } = limits;
     if body.size_hint().lower() > DISCARD_BYTES {
-        return Err(BodyError::TooLarge);
+        return Err(BodyError::TooLarge { limit_bytes: bytes });
     }
-    match timeout(TIMEOUT, collect(&mut body)).await {
-        Ok(Err(BodyError::TooLarge)) => {
+    match timeout(time, collect(&mut body, bytes)).await {
+        Ok(Err(too_large @ BodyError::TooLarge { .. })) => {
             // Whatever comes of it, the answer is the same.
             let _ = timeout(DISCARD_TIMEOUT, discard(&mut body)).await;
-            Err(BodyError::TooLarge)
+            Err(too_large)
         }
         Ok(read) => read,
-        Err(_elapsed) => Err(BodyError::TooSlow),
+        Err(_elapsed) => Err(BodyError::TooSlow { timeout: time }),
     }
 }
 
-async fn collect(body: &mut Body) -> Result<Bytes, BodyError> {
-    if body.size_hint().lower() > LIMIT_BYTES as u64 {
-        return Err(BodyError::TooLarge);
+async fn collect(body: &mut Body, limit_bytes: usize) -> Result<Bytes, BodyError> {
+    if body.size_hint().lower() > limit_bytes as u64 {
+        return Err(BodyError::TooLarge { limit_bytes });
     }
-    match Limited::new(body, LIMIT_BYTES).collect().await {
+    match Limited::new(body, limit_bytes).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(BodyError::TooLarge),
+        Err(error) if error.is::<LengthLimitError>() => Err(BodyError::TooLarge { limit_bytes }),
         Err(_) => Err(BodyError::Broken),
     }
 }

@@ -5,6 +5,7 @@
 //! and not taken from a CORS library: the allowed headers are a list with a pattern (`Mcp-*`), which none expresses.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -19,6 +20,7 @@ use http::header::{
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 
+use super::Origin;
 use super::answer::refusal;
 use crate::protocol::error::RpcError;
 
@@ -61,20 +63,23 @@ struct Refusal {
 }
 
 /// The rules of one listener.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Guard {
     loopback: bool,
+    /// Origins that may call besides.
+    allowed: Arc<[Origin]>,
 }
 
 impl Guard {
     /// Makes the rules for a listener that is bound to `address`.
-    pub(super) fn new(address: SocketAddr) -> Guard {
+    pub(super) fn new(address: SocketAddr, allowed: &[Origin]) -> Guard {
         Guard {
             loopback: address.ip().is_loopback(),
+            allowed: allowed.into(),
         }
     }
 
-    fn refuses(self, uri: &Uri, headers: &HeaderMap) -> Option<Refusal> {
+    fn refuses(&self, uri: &Uri, headers: &HeaderMap) -> Option<Refusal> {
         if let Some(name) = SINGLE_HEADERS
             .iter()
             .find(|name| headers.get_all(*name).iter().count() > 1)
@@ -112,13 +117,15 @@ impl Guard {
         }
     }
 
-    fn allows(self, origin: &HeaderValue) -> bool {
-        let authority = origin.to_str().ok().and_then(|origin| {
-            origin
-                .strip_prefix("http://")
-                .or_else(|| origin.strip_prefix("https://"))
-        });
-        self.loopback && authority.is_some_and(is_loopback)
+    fn allows(&self, origin: &HeaderValue) -> bool {
+        let Ok(origin) = origin.to_str() else {
+            return false;
+        };
+        let authority = origin
+            .strip_prefix("http://")
+            .or_else(|| origin.strip_prefix("https://"));
+        self.allowed.iter().any(|allowed| allowed.as_str() == origin)
+            || (self.loopback && authority.is_some_and(is_loopback))
     }
 }
 
@@ -235,10 +242,24 @@ mod tests {
 
     #[test]
     fn origins_are_those_of_the_loopback_interface() {
-        let guard = Guard { loopback: true };
+        let guard = |loopback: &str, allowed: &[Origin]| Guard::new(loopback.parse().unwrap(), allowed);
+        let allowed = [Origin::parse("https://app.example.org").unwrap()];
+        let with_list = guard("127.0.0.1:1", &allowed);
+        for (origin, is_allowed) in [
+            ("https://app.example.org", true),
+            ("http://localhost", true),
+            ("http://app.example.org", false),
+            ("https://app.example.org:8443", false),
+            ("https://app.example.org.evil.example", false),
+        ] {
+            let origin = HeaderValue::from_static(origin);
+            assert_eq!(with_list.allows(&origin), is_allowed, "{origin:?}");
+        }
+        let guard = |address| guard(address, &[]);
+        let (guard, public) = (guard("127.0.0.1:1"), guard("10.0.0.1:1"));
         let allows = |origin| guard.allows(&HeaderValue::from_static(origin));
         assert!(allows("http://localhost:3000") && allows("https://127.0.0.1") && allows("http://[::1]:80"));
         assert!(!allows("null") && !allows("http://evil.example") && !allows("ftp://localhost"));
-        assert!(!Guard { loopback: false }.allows(&HeaderValue::from_static("http://localhost")));
+        assert!(!public.allows(&HeaderValue::from_static("http://localhost")));
     }
 }

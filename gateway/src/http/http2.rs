@@ -29,9 +29,6 @@ const STREAMS_MAX: u32 = 1_024;
 /// How often a client is asked whether it is there, and how long the answer may take: dead within 30 s, as in HTTP/1.
 const PING: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(15));
 
-/// The largest header block, as in HTTP/1.
-const HEADER_LIMIT_BYTES: u32 = 16 * 1024;
-
 /// Room for the body of one request before it is read.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 
@@ -76,6 +73,7 @@ pub(super) async fn sniff(stream: &TcpStream) -> io::Result<HttpVersion> {
 pub(super) async fn serve(
     socket: Socket,
     router: Router,
+    header_bytes: usize,
     tasks: Tasks,
     bell: WaitForCancellationFutureOwned,
 ) {
@@ -85,7 +83,7 @@ pub(super) async fn serve(
         .max_concurrent_streams(STREAMS_MAX)
         .keep_alive_interval(PING.0)
         .keep_alive_timeout(PING.1)
-        .max_header_list_size(HEADER_LIMIT_BYTES)
+        .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .max_send_buf_size(SEND_BUFFER_BYTES);

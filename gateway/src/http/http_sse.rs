@@ -52,7 +52,7 @@ pub(super) async fn post(State(dispatcher): State<Arc<Dispatcher>>, request: Req
         let error = RpcError::invalid_request(format!("Content-Type must be {JSON}"));
         return refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error);
     }
-    let body = match body::read(body).await {
+    let body = match body::read(&parts.extensions, body).await {
         Ok(body) => body,
         Err(error) => return refusal(error.status(), &RpcError::invalid_request(error.to_string())),
     };

@@ -52,7 +52,7 @@ pub(super) async fn post(State(dispatcher): State<Arc<Dispatcher>>, request: Req
         let error = RpcError::invalid_request("Accept must allow application/json and text/event-stream");
         return refusal(StatusCode::NOT_ACCEPTABLE, &error);
     }
-    let body = match body::read(body).await {
+    let body = match body::read(&parts.extensions, body).await {
         Ok(body) => body,
         Err(error) => return refusal(error.status(), &RpcError::invalid_request(error.to_string())),
     };

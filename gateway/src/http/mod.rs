@@ -12,6 +12,7 @@ mod event_stream;
 mod guard;
 mod http2;
 mod http_sse;
+mod limits;
 mod mcp;
 mod negotiate;
 mod rest;
@@ -20,16 +21,18 @@ mod socket;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 
-pub(crate) use accept::{Bounds, Tasks, serve};
+pub(crate) use accept::{Tasks, serve};
+pub(crate) use limits::{Limits, Origin};
 
 use crate::dispatch::Dispatcher;
 
 /// Makes the routes of the application listener that is bound to `address`.
-pub(crate) fn application(dispatcher: Arc<Dispatcher>, address: SocketAddr) -> Router {
+pub(crate) fn application(dispatcher: Arc<Dispatcher>, address: SocketAddr, limits: &Limits) -> Router {
+    let guard = guard::Guard::new(address, &limits.allowed_origins);
     Router::new()
         .route(
             "/mcp",
@@ -50,7 +53,8 @@ pub(crate) fn application(dispatcher: Arc<Dispatcher>, address: SocketAddr) -> R
             post(http_sse::post).fallback(http_sse::only_post),
         )
         .fallback(rest::serve)
-        .layer(from_fn_with_state(guard::Guard::new(address), guard::check))
+        .layer(Extension(limits.body()))
+        .layer(from_fn_with_state(guard, guard::check))
         .with_state(dispatcher)
 }
 
@@ -59,6 +63,6 @@ pub(crate) fn admin(dispatcher: Arc<Dispatcher>, address: SocketAddr) -> Router 
     Router::new()
         .route("/healthz", get(admin::healthz))
         .route("/readyz", get(admin::readyz))
-        .layer(from_fn_with_state(guard::Guard::new(address), guard::check))
+        .layer(from_fn_with_state(guard::Guard::new(address, &[]), guard::check))
         .with_state(dispatcher)
 }

@@ -63,7 +63,8 @@ async fn put(dispatcher: &Dispatcher, row: &RowUri, key: &str, request: Request<
         Err(error) => return error.respond(),
     };
     let location = request.uri().path().to_owned();
-    let body = match body::read(request.into_body()).await {
+    let (parts, body) = request.into_parts();
+    let body = match body::read(&parts.extensions, body).await {
         Ok(body) => body,
         Err(error) => return problem(error.status(), &error.to_string()),
     };

@@ -24,9 +24,6 @@ use crate::session::WriteProgress;
 /// Up to this size pieces are put together: a frame or two with its chunk around it.
 const TOGETHER_BYTES: usize = 512;
 
-/// After so long without an acknowledgement of what was sent the peer is dead: two missed keep-alives.
-const PEER_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// So much may wait unsent in the kernel. Without a limit a peer that does not read costs megabytes there, and is not noticed
 /// until they are full.
 #[cfg(target_os = "linux")]
@@ -36,6 +33,8 @@ const UNSENT_BYTES_MAX: u32 = 256 * 1024;
 pub(super) struct Socket {
     stream: TokioIo<TcpStream>,
     progress: Arc<WriteProgress>,
+    /// After so long without an acknowledgement of what was sent the peer is dead.
+    peer_timeout: Duration,
     /// How long it may take nothing.
     write_timeout: Duration,
 }
@@ -43,17 +42,18 @@ pub(super) struct Socket {
 impl Socket {
     /// Takes a connection over, sets its options, and notes whether it takes what is written. One that takes nothing for
     /// `write_timeout` is left to others to end, and broken off some time after that.
-    pub(super) fn new(stream: TcpStream, write_timeout: Duration) -> Socket {
+    pub(super) fn new(stream: TcpStream, peer_timeout: Duration, write_timeout: Duration) -> Socket {
         let prepared = stream
             .set_nodelay(true)
             .and_then(|()| limit_unsent(&stream))
-            .and_then(|()| give_up_after(&stream, PEER_TIMEOUT));
+            .and_then(|()| give_up_after(&stream, peer_timeout));
         if let Err(error) = prepared {
             debug!(%error, "cannot set the options of a connection");
         }
         Socket {
             stream: TokioIo::new(stream),
             progress: Arc::default(),
+            peer_timeout,
             write_timeout,
         }
     }
@@ -72,8 +72,8 @@ impl Socket {
             Poll::Pending => self
                 .progress
                 .note_stalled()
-                .then(|| self.write_timeout.saturating_add(PEER_TIMEOUT)),
-            Poll::Ready(_) => self.progress.note_moved().then_some(PEER_TIMEOUT),
+                .then(|| self.write_timeout.saturating_add(self.peer_timeout)),
+            Poll::Ready(_) => self.progress.note_moved().then_some(self.peer_timeout),
         };
         if let Some(peer_timeout) = peer_timeout
             && let Err(error) = give_up_after(self.stream.inner(), peer_timeout)

@@ -30,7 +30,7 @@ use crate::protocol::answer;
 use crate::protocol::complete;
 use crate::protocol::cursor::FeedIdentity;
 use crate::protocol::error::RpcError;
-use crate::protocol::mcp::EmptyResult;
+use crate::protocol::mcp::{About, EmptyResult};
 use crate::protocol::message::{Request, RequestId};
 
 /// Who calls, in which session, and with what a method works.
@@ -51,6 +51,8 @@ pub(crate) struct Call<'a> {
     pub(crate) session: &'a str,
     /// How many subscriptions a session may have.
     pub(crate) max_subscriptions: u32,
+    /// What this server says about itself.
+    pub(crate) about: &'a About,
 }
 
 /// What a method did.

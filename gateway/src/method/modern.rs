@@ -76,7 +76,7 @@ async fn try_call(call: &Call<'_>, hints: &CacheHints, request: &Request) -> Res
     let id = &request.id;
     let params = &request.params;
     match request.method.as_str() {
-        "server/discover" => cached(id, &DiscoverResult::new(&[MODERN], None), hints.discover),
+        "server/discover" => cached(id, &DiscoverResult::new(&[MODERN], call.about), hints.discover),
         "resources/list" => cached(id, &resources::list(call, params).await?, hints.resources),
         "resources/templates/list" => cached(
             id,

@@ -66,18 +66,36 @@ pub(crate) struct InitializeResult {
     instructions: Option<String>,
 }
 
+/// What the server says about itself, as far as it is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct About {
+    /// By which clients show it.
+    pub(crate) title: String,
+    /// For the models that work with it.
+    pub(crate) instructions: Option<String>,
+}
+
+impl Default for About {
+    fn default() -> About {
+        About {
+            title: "Tidegate".to_owned(),
+            instructions: None,
+        }
+    }
+}
+
 impl InitializeResult {
     /// Makes the result; what the server can do is the same for everyone.
-    pub(crate) fn new(version: Version, instructions: Option<String>) -> InitializeResult {
+    pub(crate) fn new(version: Version, about: &About) -> InitializeResult {
         InitializeResult {
             protocol_version: version.as_str(),
             capabilities: ServerCapabilities::default(),
             server_info: Implementation {
                 name: "tidegate",
-                title: "Tidegate",
+                title: about.title.clone(),
                 version: env!("CARGO_PKG_VERSION"),
             },
-            instructions,
+            instructions: about.instructions.clone(),
         }
     }
 }
@@ -94,14 +112,14 @@ pub(crate) struct DiscoverResult {
 
 impl DiscoverResult {
     /// Makes the result; `supported` are the versions of the modern era.
-    pub(crate) fn new(supported: &'static [&'static str], instructions: Option<String>) -> DiscoverResult {
+    pub(crate) fn new(supported: &'static [&'static str], about: &About) -> DiscoverResult {
         DiscoverResult {
             supported_versions: supported,
             capabilities: ServerCapabilities {
                 extensions: Some(Extensions::default()),
                 ..ServerCapabilities::default()
             },
-            instructions,
+            instructions: about.instructions.clone(),
         }
     }
 }
@@ -159,7 +177,7 @@ struct ResourcesCapability {
 #[derive(Clone, Debug, Serialize)]
 struct Implementation {
     name: &'static str,
-    title: &'static str,
+    title: String,
     version: &'static str,
 }
 
@@ -225,7 +243,7 @@ mod tests {
     use super::super::error::{INVALID_PARAMS, RpcError};
     use super::super::message::{Body, Message, parse};
     use super::{
-        DiscoverResult, EmptyResult, InitializeParams, InitializeResult, ReadResourceResult, Resource,
+        About, DiscoverResult, EmptyResult, InitializeParams, InitializeResult, ReadResourceResult, Resource,
         ResourcesListResult, TextContents,
     };
 
@@ -297,20 +315,22 @@ mod tests {
             "serverInfo": {"name": "tidegate", "title": "Tidegate", "version": env!("CARGO_PKG_VERSION")},
         });
         check(
-            &InitializeResult::new(Version::V2025_06_18, None),
+            &InitializeResult::new(Version::V2025_06_18, &About::default()),
             initialized.clone(),
         );
         let mut capabilities = initialized["capabilities"].clone();
         capabilities["extensions"] = json!({"dev.tidegate/resume": {}});
         check(
-            &DiscoverResult::new(&["2026-07-28"], None),
+            &DiscoverResult::new(&["2026-07-28"], &About::default()),
             json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}),
         );
         initialized["instructions"] = "read first".into();
-        check(
-            &InitializeResult::new(Version::V2025_06_18, Some("read first".to_owned())),
-            initialized,
-        );
+        initialized["serverInfo"]["title"] = "Shop".into();
+        let about = About {
+            title: "Shop".to_owned(),
+            instructions: Some("read first".to_owned()),
+        };
+        check(&InitializeResult::new(Version::V2025_06_18, &about), initialized);
 
         let bare = Resource {
             uri: "a:b".to_owned(),

@@ -25,12 +25,6 @@ use crate::protocol::event_id::LastEventId;
 /// How old a cached record may be while the watch, which would tell of a deletion, is not live.
 const CACHED_WITHOUT_WATCH_MAX: Duration = Duration::from_secs(5);
 
-/// After so much quiet a comment line goes out: half of the shortest idle time-out of common proxies (30 s).
-const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
-
-/// How often the cursor of an idle stream is moved on, so that a resume does not look at what it cannot have missed.
-const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
-
 /// A cursor that is behind the head by this share of the kept log is moved on sooner: it must not become a gap while its stream
 /// is open.
 const BOOKMARK_LOG_SHARE: u64 = 4;
@@ -46,9 +40,6 @@ const END_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How often a drain looks for streams that were opened meanwhile, and whether all have ended.
 const DRAIN_LOOK_INTERVAL: Duration = Duration::from_millis(20);
-
-/// How many catch-ups read the feed service's log at a time.
-const LOG_READS_MAX: usize = 8;
 
 /// Bytes of randomness in a session id: 192 bits, written as 48 hexadecimal digits.
 const SESSION_ID_BYTES: usize = 24;
@@ -70,6 +61,12 @@ pub(crate) struct Limits {
     pub(crate) idle_timeout: Duration,
     /// How long a client may take nothing of what is written to it (`stream.write_timeout`).
     pub(crate) write_timeout: Duration,
+    /// After so much quiet a comment line goes out.
+    pub(crate) keep_alive_after: Duration,
+    /// How often the cursor of an idle stream is moved on, so that a resume does not look at what it cannot have missed.
+    pub(crate) bookmark_interval: Duration,
+    /// How many catch-ups read the feed service's log at a time.
+    pub(crate) log_reads_max: usize,
 }
 
 impl Default for Limits {
@@ -82,6 +79,10 @@ impl Default for Limits {
             frame_ring_bytes: 32 * 1024 * 1024,
             idle_timeout: Duration::from_secs(30 * 60),
             write_timeout: Duration::from_secs(30),
+            // Half of the shortest idle time-out of common proxies (30 s).
+            keep_alive_after: Duration::from_secs(15),
+            bookmark_interval: Duration::from_secs(60),
+            log_reads_max: 8,
         }
     }
 }
@@ -128,13 +129,14 @@ impl Sessions {
             behind,
         );
         let registry = Registry::new(limits.cached_sessions);
+        let log_reads = Semaphore::new(limits.log_reads_max);
         let sessions = Sessions {
             feed,
             watch,
             ring,
             hub,
             limits,
-            log_reads: Semaphore::new(LOG_READS_MAX),
+            log_reads,
             listens: Listens::default(),
             registry,
             tasks: TaskTracker::new(),
@@ -417,8 +419,8 @@ impl Sessions {
             sweep.tick().await;
             let now = Instant::now();
             let (Some(quiet_since), Some(bookmarked_before)) = (
-                now.checked_sub(KEEP_ALIVE_AFTER),
-                now.checked_sub(BOOKMARK_INTERVAL),
+                now.checked_sub(self.limits.keep_alive_after),
+                now.checked_sub(self.limits.bookmark_interval),
             ) else {
                 continue;
             };
