@@ -115,7 +115,7 @@ fn a_write_ahead_log_that_is_cut_anywhere_has_a_prefix_of_whole_commits() {
     assert_eq!((length - HEADER_BYTES) % FRAME_BYTES, 0, "whole frames");
     let first = length - FRAMES * FRAME_BYTES;
     let mut heads = Vec::new();
-    for cut in (first..=length).step_by(STEP_BYTES) {
+    for cut in (first..length).step_by(STEP_BYTES).chain([length]) {
         let directory = TempDir::new().expect("a temporary directory");
         let copy = directory.path().join("data");
         std::fs::create_dir(&copy).expect("a directory");

@@ -52,8 +52,8 @@ impl Reading {
 pub fn measure(plan: &Plan, folder: &Path, source: Source, report: &mut Report) -> anyhow::Result<()> {
     let runtime = runtime()?;
     let ring = match source {
-        Source::Ring => "--ring-bytes=1073741824",
-        Source::Store => "--ring-bytes=1",
+        Source::Ring => "--ring-bytes=1 GiB",
+        Source::Store => "--ring-bytes=1 KiB",
     };
     let service = FeedService::start(plan, folder, &[ring], "info")?;
     let head = runtime.block_on(write_changes(plan, &service))?;
