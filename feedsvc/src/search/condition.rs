@@ -1,6 +1,6 @@
 //! Condition trees: comparisons of attributes with values, joined by all and any (feed.proto, `SearchCondition`).
 //!
-//! A tree is made by [`Condition::group`] and [`Comparison::new`] only, which hold its parts to the contract, and is
+//! A tree is made by `Condition::group` and [`Comparison::new`] only, which hold its parts to the contract, and is
 //! checked as a whole by [`Condition::check_size`].
 
 use std::fmt;
