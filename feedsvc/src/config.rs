@@ -58,6 +58,10 @@ pub(crate) struct RestoreArguments {
     /// The directory of the store that is made; it must be empty or absent.
     #[arg(long)]
     pub(crate) data: PathBuf,
+
+    /// Restore a backup although the check of its contents finds damage. Nothing can find it afterwards.
+    #[arg(long)]
+    pub(crate) accept_damage: bool,
 }
 
 /// What is checked.

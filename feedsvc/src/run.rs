@@ -185,7 +185,12 @@ fn back_up(arguments: BackupArguments) -> Result<(), RunError> {
 
 fn restore(arguments: &RestoreArguments) -> Result<(), RunError> {
     let now_ms = SystemClock::new().now_ms();
-    let restored = sqlite::restore(&arguments.backup, &arguments.data, now_ms)?;
+    let damage = if arguments.accept_damage {
+        sqlite::Damage::Accepted
+    } else {
+        sqlite::Damage::Refused
+    };
+    let restored = sqlite::restore(&arguments.backup, &arguments.data, damage, now_ms)?;
     print(format_args!(
         "feedsvc restored data={} head={} backup-head={} sessions-dropped={}",
         arguments.data.display(),

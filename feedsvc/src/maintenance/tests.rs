@@ -4,13 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::access::Principal;
+use crate::catalog::TableName;
 use crate::commit::{PutRules, RecordCommit, RequestKey};
 use crate::feed::Feed;
 use crate::maintenance::{retention, whole_read};
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::session::SessionCommand;
-use crate::store::{Bounds, LogQuery, RestoreError, StoreError, sqlite};
+use crate::store::sqlite::{self, Damage};
+use crate::store::{Bounds, LogQuery, RestoreError, StoreError};
 use crate::testing::{Bench, command, commit, put, record_access};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -284,6 +286,9 @@ async fn a_backup_of_a_running_store_is_of_one_moment_and_restores() {
     assert_eq!(record_access(&feed, 3).await, 3);
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("backup");
+    commit(&feed, vec![put(&feed, "Product", "first", r#"{"v":1}"#)])
+        .await
+        .unwrap();
     let writer = tokio::spawn({
         let feed = std::sync::Arc::clone(&feed);
         async move {
@@ -317,7 +322,7 @@ async fn a_backup_of_a_running_store_is_of_one_moment_and_restores() {
     );
 
     let restored = Bench::new();
-    let outcome = sqlite::restore(&file, restored.data(), 7).unwrap();
+    let outcome = sqlite::restore(&file, restored.data(), Damage::Refused, 7).unwrap();
     assert_eq!((outcome.backup_head, outcome.sessions_dropped), (copied.head, 1));
     assert!(outcome.head.0 >= copied.head.0 + (1 << 32) && outcome.head.0 < copied.head.0 + (1 << 33));
     assert_eq!(names(restored.data()), ["feed.sqlite", "lock"]);
@@ -356,8 +361,30 @@ async fn a_backup_of_a_running_store_is_of_one_moment_and_restores() {
     drop(other_feed);
     other.close().await;
 
-    let refused = sqlite::restore(&file, restored.data(), 7);
+    let refused = sqlite::restore(&file, restored.data(), Damage::Refused, 7);
     assert!(matches!(refused, Err(RestoreError::NotEmpty { .. })));
+
+    // One record is not what the log says of it. Afterwards nobody could tell.
+    let table = feed
+        .catalog()
+        .find_id(&TableName::new("data", "Product"))
+        .unwrap()
+        .0;
+    let broken = rusqlite::Connection::open(&file).unwrap();
+    let changed = broken.execute(
+        &format!("UPDATE record_{table} SET value = '{{}}' WHERE key = 'first'"),
+        [],
+    );
+    assert_eq!(changed.unwrap(), 1);
+    broken.close().unwrap();
+    let data = place.path().join("data");
+    let refused = sqlite::restore(&file, &data, Damage::Refused, 7);
+    assert!(
+        matches!(refused, Err(RestoreError::Damaged { findings: 1, .. })),
+        "{refused:?}"
+    );
+    assert!(!data.join("feed.sqlite").exists());
+    sqlite::restore(&file, &data, Damage::Accepted, 7).unwrap();
     drop(feed);
     service.close().await;
 }
@@ -378,11 +405,11 @@ fn what_is_no_backup_is_not_restored_and_leaves_nothing() {
         &place.path().join("absent"),
         &place.path().to_owned(),
     ] {
-        let refused = sqlite::restore(file, &data, 0);
+        let refused = sqlite::restore(file, &data, Damage::Refused, 0);
         assert!(matches!(refused, Err(RestoreError::Backup { .. })), "{refused:?}");
         assert!(!data.join("feed.sqlite").exists() && !data.join("feed.sqlite.partial").exists());
     }
-    let foreign = sqlite::restore(&other, place.path(), 0);
+    let foreign = sqlite::restore(&other, place.path(), Damage::Refused, 0);
     assert!(matches!(foreign, Err(RestoreError::NotEmpty { .. })));
     assert_eq!(names(place.path()), ["data", "other", "text"], "not even a lock");
 }

@@ -127,6 +127,17 @@ pub(crate) enum RestoreError {
     /// The backup cannot be read, or is none.
     #[error("cannot restore backup `{}`: {problem}; use another backup", file.display())]
     Backup { file: PathBuf, problem: String },
+    /// What is in the backup contradicts itself, which nobody could find out after the restore: the log is left behind.
+    #[error(
+        "cannot restore backup `{}`: it has {findings} findings, the first: {first}; use another backup, see all with `feedsvc verify \
+         --backup`, or take it as it is with --accept-damage",
+        file.display()
+    )]
+    Damaged {
+        file: PathBuf,
+        findings: usize,
+        first: String,
+    },
     /// The directory cannot be used, or a newer version made the backup.
     #[error(transparent)]
     Open(#[from] StoreOpenError),

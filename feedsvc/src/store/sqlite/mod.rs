@@ -24,5 +24,5 @@ mod view;
 mod write;
 
 pub(crate) use open::{OpenedStore, open};
-pub(crate) use restore::restore;
+pub(crate) use restore::{Damage, restore};
 pub(crate) use verify::{verify_directory, verify_file};

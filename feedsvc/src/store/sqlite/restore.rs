@@ -15,9 +15,10 @@ use super::copy::{PartialFile, copy_database};
 use super::migration::{MigrationError, migrate};
 use super::open::{DATABASE_FILE, LOCK_FILE, connect_for_reading, lock, new_store_id, random};
 use super::rows;
+use super::verify::verify_file;
 use crate::chain::ChainHash;
 use crate::revision::Revision;
-use crate::store::{CopyError, RestoreError, StoreOpenError};
+use crate::store::{CopyError, RestoreError, StoreOpenError, VerifyError};
 
 /// By how much the head rises at least: more than any store commits between its backup and its loss.
 const HEAD_RISE_MIN: u64 = 1 << 32;
@@ -31,11 +32,23 @@ pub(crate) struct Restored {
     pub(crate) sessions_dropped: usize,
 }
 
+/// Whether a backup is restored that contradicts itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Damage {
+    Refused,
+    Accepted,
+}
+
 /// Restores a backup into a directory that is empty or absent; `now_ms` is when the sessions' ids were spent.
 ///
 /// # Errors
 /// See [`RestoreError`]; there is no store in the directory then.
-pub(crate) fn restore(backup: &Path, directory: &Path, now_ms: i64) -> Result<Restored, RestoreError> {
+pub(crate) fn restore(
+    backup: &Path,
+    directory: &Path,
+    damage: Damage,
+    now_ms: i64,
+) -> Result<Restored, RestoreError> {
     let unreadable = |problem: String| RestoreError::Backup {
         file: backup.to_owned(),
         problem,
@@ -71,7 +84,7 @@ pub(crate) fn restore(backup: &Path, directory: &Path, now_ms: i64) -> Result<Re
     copy_database(&mut source, partial.path(), &|| false)
         .map_err(|error| copy_failed(error, backup, directory))?;
     drop(source);
-    let restored = begin_history(partial.path(), backup, now_ms)?;
+    let restored = begin_history(partial.path(), backup, damage, now_ms)?;
     File::open(partial.path())
         .and_then(|file| file.sync_all())
         .map_err(in_directory)?;
@@ -113,8 +126,25 @@ fn check_is_feed(source: &Connection, backup: &Path) -> Result<(), RestoreError>
     }
 }
 
+/// Checks the copy, as long as it has its log: afterwards nothing tells any more what a record should be.
+fn check_contents(copy: &Path, backup: &Path) -> Result<(), RestoreError> {
+    let unreadable = |error: VerifyError| RestoreError::Backup {
+        file: backup.to_owned(),
+        problem: error.to_string(),
+    };
+    let findings = verify_file(copy).map_err(unreadable)?.findings;
+    match findings.first() {
+        None => Ok(()),
+        Some(first) => Err(RestoreError::Damaged {
+            file: backup.to_owned(),
+            findings: findings.len(),
+            first: format!("{}: {}", first.place, first.problem),
+        }),
+    }
+}
+
 /// Brings a copy to the newest version and makes another history of it.
-fn begin_history(copy: &Path, backup: &Path, now_ms: i64) -> Result<Restored, RestoreError> {
+fn begin_history(copy: &Path, backup: &Path, damage: Damage, now_ms: i64) -> Result<Restored, RestoreError> {
     let unreadable = |problem: String| RestoreError::Backup {
         file: backup.to_owned(),
         problem,
@@ -132,6 +162,9 @@ fn begin_history(copy: &Path, backup: &Path, now_ms: i64) -> Result<Restored, Re
         }),
         MigrationError::Database(error) => failed(error),
     })?;
+    if damage == Damage::Refused {
+        check_contents(copy, backup)?;
+    }
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(failed)?;
