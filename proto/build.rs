@@ -37,6 +37,7 @@ fn main() -> Result<(), Failure> {
     std::fs::create_dir_all(&servers)?;
     tonic_prost_build::configure()
         .build_client(false)
+        .codec_path("crate::codec::SizedCodec")
         .extern_path(".feed.v1.WatchResponse", "crate::feed::v1::EncodedWatchResponse")
         .extern_path(".feed.v1", "crate::feed::v1")
         .extern_path(".peer.v1", "crate::peer::v1")

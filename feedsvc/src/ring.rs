@@ -2,11 +2,16 @@
 //!
 //! Readers pull after their own cursor; the bell only says that there may be more. The ring is bounded by bytes: what it
 //! no longer has, a reader takes from the store.
+//!
+//! Entries stand in blocks, one after the other in the form in which an answer carries them, so that a reader far behind copies
+//! tens of kilobytes at a time instead of entry after entry.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use proto::{entry_size, put_entry};
 use tokio::sync::watch;
 
 use crate::bells::Bells;
@@ -14,14 +19,17 @@ use crate::catalog::TableId;
 use crate::chain::ChainHash;
 use crate::revision::Revision;
 
-/// What one entry costs besides its bytes: its slot, twice, since the queue doubles when it is full; what `Bytes` shares them by (48 bytes
-/// with the allocator's header), and the header and the rounding of the bytes themselves.
-const ENTRY_OVERHEAD_BYTES: usize = 2 * size_of::<RingEntry>() + 48 + 16;
+/// How much a block has at most, unless a single entry is larger. A reader that holds a part of one holds it all.
+const BLOCK_BYTES: usize = 32 * 1024;
+/// The ring drops whole blocks, so it has at least so many of them.
+const BLOCKS_MIN: usize = 16;
+/// What a block costs besides its entries: itself, twice, since the queue doubles when it is full, and what is allocated for it.
+const BLOCK_OVERHEAD_BYTES: usize = 2 * size_of::<Block>() + 128;
 
 /// How many entries a reader of some tables looks at in one go, which is well below a millisecond.
 const SCAN_ENTRIES: usize = 4_096;
 
-/// One entry as the ring keeps it.
+/// One entry as it is published.
 #[derive(Clone, Debug)]
 pub(crate) struct RingEntry {
     pub(crate) encoded: Bytes,
@@ -42,12 +50,32 @@ pub(crate) struct Ring {
     bells: Arc<Bells>,
 }
 
-/// Invariant: `entries` are the revisions `head - entries.len() + 1 ..= head`.
+/// Invariant: `blocks` follow each other without a hole and end at `head`; the last `loose` of them become one as soon as they have
+/// enough bytes for a block.
 #[derive(Debug)]
 struct Recent {
-    entries: VecDeque<RingEntry>,
+    blocks: VecDeque<Block>,
+    loose: usize,
+    loose_bytes: usize,
     head: Revision,
     used_bytes: usize,
+}
+
+/// Entries that follow each other, at least one.
+#[derive(Debug)]
+struct Block {
+    first: Revision,
+    /// As [`put_entry`] writes them.
+    wire: Bytes,
+    marks: Box<[Mark]>,
+}
+
+/// Where an entry ends, and what else is known of it.
+#[derive(Clone, Debug)]
+struct Mark {
+    end: usize,
+    hash: ChainHash,
+    table: Option<TableId>,
 }
 
 /// What a reader finds after its cursor.
@@ -55,6 +83,7 @@ struct Recent {
 pub(crate) enum RingRead {
     /// Entries right after the cursor, at least one; of a reader of some tables, those of them up to `progress`, maybe none.
     Entries {
+        /// As an answer carries them, any number in a slice.
         entries: Vec<Bytes>,
         progress: Revision,
         progress_hash: ChainHash,
@@ -72,7 +101,9 @@ impl Ring {
         Ring {
             limit_bytes,
             recent: RwLock::new(Recent {
-                entries: VecDeque::new(),
+                blocks: VecDeque::new(),
+                loose: 0,
+                loose_bytes: 0,
                 head,
                 used_bytes: 0,
             }),
@@ -103,21 +134,18 @@ impl Ring {
     }
 
     /// Appends the entries that follow the head, drops the oldest beyond the limit, and rings the bell.
-    pub(crate) fn publish(&self, entries: Vec<RingEntry>) {
+    pub(crate) fn publish(&self, entries: &[RingEntry]) {
         let rung = self.bells.find(entries.iter().map(|entry| entry.table));
+        let block_bytes = BLOCK_BYTES.min(self.limit_bytes / BLOCKS_MIN);
         let head = {
             let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
-            for entry in entries {
-                recent.used_bytes += entry.encoded.len() + ENTRY_OVERHEAD_BYTES;
-                recent.entries.push_back(entry);
-                recent.head = recent.head.next();
+            let mut entries = entries;
+            while !entries.is_empty() {
+                let (block, rest) = Block::of(recent.head.next(), entries, block_bytes);
+                recent.push(block, block_bytes);
+                entries = rest;
             }
-            while recent.used_bytes > self.limit_bytes {
-                let Some(oldest) = recent.entries.pop_front() else {
-                    break;
-                };
-                recent.used_bytes -= oldest.encoded.len() + ENTRY_OVERHEAD_BYTES;
-            }
+            recent.drop_beyond(self.limit_bytes);
             recent.head
         };
         self.bell.send_replace(head);
@@ -128,7 +156,9 @@ impl Ring {
     pub(crate) fn reset(&self, head: Revision) {
         {
             let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
-            recent.entries.clear();
+            recent.blocks.clear();
+            recent.loose = 0;
+            recent.loose_bytes = 0;
             recent.used_bytes = 0;
             recent.head = head;
         }
@@ -140,31 +170,38 @@ impl Ring {
     pub(crate) fn read_after(&self, cursor: Revision, limit_bytes: usize) -> RingRead {
         let recent = self.recent.read().unwrap_or_else(PoisonError::into_inner);
         // A reader that came from the store may be ahead of what is published.
-        let Some(missing) = recent.head.0.checked_sub(cursor.0).filter(|missing| *missing > 0) else {
+        if cursor >= recent.head {
             return RingRead::Current;
-        };
-        let start = usize::try_from(missing)
-            .ok()
-            .and_then(|missing| recent.entries.len().checked_sub(missing));
-        let Some(start) = start else {
+        }
+        let Some((block, mut index)) = recent.find(cursor.next()) else {
             return RingRead::Behind;
         };
 
         let mut entries = Vec::new();
-        let mut total_bytes = 0;
+        let mut left_bytes = limit_bytes;
         let mut last = None;
-        for entry in recent.entries.range(start..) {
-            total_bytes += entry.encoded.len();
-            if total_bytes > limit_bytes && last.is_some() {
+        for block in recent.blocks.range(block..) {
+            let start = block.start(index);
+            let fitting = block.marks.get(index..).unwrap_or_default();
+            let mut count = fitting.partition_point(|mark| mark.end - start <= left_bytes);
+            if count == 0 && last.is_none() {
+                count = 1;
+            }
+            let Some(mark) = count.checked_sub(1).and_then(|count| fitting.get(count)) else {
+                break;
+            };
+            entries.push(block.wire.slice(start..mark.end));
+            last = Some((block.revision(index + count - 1), mark.hash));
+            left_bytes = left_bytes.saturating_sub(mark.end - start);
+            if count < fitting.len() {
                 break;
             }
-            entries.push(entry.encoded.clone());
-            last = Some(entry.hash);
+            index = 0;
         }
         match last {
-            Some(progress_hash) => RingRead::Entries {
-                progress: Revision(cursor.0 + entries.len() as u64),
+            Some((progress, progress_hash)) => RingRead::Entries {
                 entries,
+                progress,
                 progress_hash,
                 head: recent.head,
             },
@@ -186,31 +223,40 @@ impl Ring {
         if cursor >= until {
             return RingRead::Current;
         }
-        let start = cursor.next().0.checked_sub(recent.oldest().0);
-        let Some(start) = start.and_then(|start| usize::try_from(start).ok()) else {
+        let Some((block, mut index)) = recent.find(cursor.next()) else {
             return RingRead::Behind;
         };
 
         let mut entries = Vec::new();
         let mut total_bytes = 0;
-        let mut progress = cursor;
+        let mut looked_at = 0;
         let mut last = None;
-        for entry in recent.entries.range(start..).take(SCAN_ENTRIES) {
-            if progress == until {
-                break;
-            }
-            if is_wanted(entry.table) {
-                total_bytes += entry.encoded.len();
-                if total_bytes > limit_bytes && !entries.is_empty() {
-                    break;
+        'blocks: for block in recent.blocks.range(block..) {
+            // Neighbours that are wanted are one slice.
+            let mut wanted = Wanted::new(block);
+            for (mark, index) in block.marks.get(index..).unwrap_or_default().iter().zip(index..) {
+                if looked_at == SCAN_ENTRIES || block.revision(index) > until {
+                    wanted.finish(&mut entries);
+                    break 'blocks;
                 }
-                entries.push(entry.encoded.clone());
+                looked_at += 1;
+                if is_wanted(mark.table) {
+                    let start = block.start(index);
+                    let is_first = total_bytes == 0;
+                    total_bytes += mark.end - start;
+                    if total_bytes > limit_bytes && !is_first {
+                        wanted.finish(&mut entries);
+                        break 'blocks;
+                    }
+                    wanted.add(start..mark.end, &mut entries);
+                }
+                last = Some((block.revision(index), mark.hash));
             }
-            progress = progress.next();
-            last = Some(entry.hash);
+            wanted.finish(&mut entries);
+            index = 0;
         }
         match last {
-            Some(progress_hash) => RingRead::Entries {
+            Some((progress, progress_hash)) => RingRead::Entries {
                 entries,
                 progress,
                 progress_hash,
@@ -223,25 +269,196 @@ impl Ring {
 
 impl Recent {
     fn oldest(&self) -> Revision {
-        Revision(self.head.0 + 1 - self.entries.len() as u64)
+        self.blocks
+            .front()
+            .map_or_else(|| self.head.next(), |block| block.first)
+    }
+
+    /// Finds the entry of a revision up to the head: its block, and its place there.
+    fn find(&self, revision: Revision) -> Option<(usize, usize)> {
+        let block = self
+            .blocks
+            .partition_point(|block| block.first <= revision)
+            .checked_sub(1)?;
+        let index = revision.0 - self.blocks.get(block)?.first.0;
+        Some((block, usize::try_from(index).ok()?))
+    }
+
+    fn push(&mut self, block: Block, block_bytes: usize) {
+        self.head = block.revision(block.marks.len() - 1);
+        self.used_bytes += block.used_bytes();
+        self.loose += 1;
+        self.loose_bytes += block.wire.len();
+        self.blocks.push_back(block);
+        if self.loose_bytes < block_bytes {
+            return;
+        }
+        self.loose_bytes = 0;
+        let count = std::mem::take(&mut self.loose);
+        if count == 1 {
+            return;
+        }
+        // Each entry is copied once more, whatever the sizes in which it came.
+        let loose = self.blocks.split_off(self.blocks.len() - count);
+        self.used_bytes -= loose.iter().map(Block::used_bytes).sum::<usize>();
+        if let Some(joined) = Block::joined(&loose) {
+            self.used_bytes += joined.used_bytes();
+            self.blocks.push_back(joined);
+        }
+    }
+
+    fn drop_beyond(&mut self, limit_bytes: usize) {
+        while self.used_bytes > limit_bytes {
+            let Some(oldest) = self.blocks.pop_front() else {
+                break;
+            };
+            self.used_bytes -= oldest.used_bytes();
+            if self.loose > self.blocks.len() {
+                self.loose = self.blocks.len();
+                self.loose_bytes -= oldest.wire.len();
+            }
+        }
+    }
+}
+
+impl Block {
+    /// Makes a block of as many entries as it takes, at least one; returns the others too.
+    fn of(first: Revision, entries: &[RingEntry], limit_bytes: usize) -> (Block, &[RingEntry]) {
+        let mut size_bytes = 0;
+        let mut marks = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let end = size_bytes + entry_size(entry.encoded.len());
+            if end > limit_bytes && size_bytes > 0 {
+                break;
+            }
+            size_bytes = end;
+            marks.push(Mark {
+                end,
+                hash: entry.hash,
+                table: entry.table,
+            });
+        }
+        let (taken, rest) = entries.split_at(marks.len());
+        let mut wire = BytesMut::with_capacity(size_bytes);
+        for entry in taken {
+            put_entry(&mut wire, &entry.encoded);
+        }
+        let block = Block {
+            first,
+            wire: wire.freeze(),
+            marks: marks.into(),
+        };
+        (block, rest)
+    }
+
+    /// Joins neighbours.
+    fn joined(blocks: &VecDeque<Block>) -> Option<Block> {
+        let first = blocks.front()?.first;
+        let mut wire = BytesMut::with_capacity(blocks.iter().map(|block| block.wire.len()).sum());
+        let mut marks = Vec::with_capacity(blocks.iter().map(|block| block.marks.len()).sum());
+        for block in blocks {
+            let offset = wire.len();
+            marks.extend(block.marks.iter().map(|mark| Mark {
+                end: offset + mark.end,
+                ..mark.clone()
+            }));
+            wire.extend_from_slice(&block.wire);
+        }
+        Some(Block {
+            first,
+            wire: wire.freeze(),
+            marks: marks.into(),
+        })
+    }
+
+    fn used_bytes(&self) -> usize {
+        self.wire.len() + self.marks.len() * size_of::<Mark>() + BLOCK_OVERHEAD_BYTES
+    }
+
+    /// Returns where the entry at a place begins.
+    fn start(&self, index: usize) -> usize {
+        let before = index.checked_sub(1).and_then(|before| self.marks.get(before));
+        before.map_or(0, |mark| mark.end)
+    }
+
+    fn revision(&self, index: usize) -> Revision {
+        Revision(self.first.0 + index as u64)
+    }
+}
+
+/// Collects the parts of a block that are wanted.
+struct Wanted<'a> {
+    block: &'a Block,
+    part: Range<usize>,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(block: &'a Block) -> Wanted<'a> {
+        Wanted { block, part: 0..0 }
+    }
+
+    fn add(&mut self, part: Range<usize>, slices: &mut Vec<Bytes>) {
+        if part.start == self.part.end {
+            self.part.end = part.end;
+        } else {
+            self.finish(slices);
+            self.part = part;
+        }
+    }
+
+    fn finish(&mut self, slices: &mut Vec<Bytes>) {
+        if !self.part.is_empty() {
+            slices.push(self.block.wire.slice(self.part.clone()));
+        }
+        self.part = self.part.end..self.part.end;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ENTRY_OVERHEAD_BYTES, Ring, RingEntry, RingRead};
+    use std::ops::RangeInclusive;
+
+    use bytes::{Buf as _, Bytes};
+    use proptest::prelude::*;
+
+    use super::{BLOCK_OVERHEAD_BYTES, Mark, Ring, RingEntry, RingRead};
     use crate::catalog::TableId;
     use crate::chain::ChainHash;
     use crate::revision::Revision;
 
-    fn entries(range: std::ops::RangeInclusive<u8>) -> Vec<RingEntry> {
-        range
-            .map(|byte| RingEntry {
-                encoded: vec![byte; 10].into(),
-                hash: ChainHash::genesis(&byte.to_string()),
-                table: (byte % 2 == 0).then_some(TableId(i64::from(byte % 4))),
-            })
-            .collect()
+    /// The size of an entry below, as an answer carries it.
+    const ENTRY_BYTES: usize = 12;
+
+    /// Entries of ten bytes, each its revision.
+    fn entries(range: RangeInclusive<u8>) -> Vec<RingEntry> {
+        range.map(|byte| entry(byte, 10)).collect()
+    }
+
+    fn entry(byte: u8, length: usize) -> RingEntry {
+        RingEntry {
+            encoded: vec![byte; length].into(),
+            hash: hash(byte.into()),
+            table: (byte % 2 == 0).then_some(TableId(i64::from(byte % 4))),
+        }
+    }
+
+    fn hash(revision: u64) -> ChainHash {
+        ChainHash::genesis(&revision.to_string())
+    }
+
+    /// The first byte of every entry in slices of an answer.
+    fn firsts(slices: &[Bytes]) -> Vec<u8> {
+        let mut firsts = Vec::new();
+        for slice in slices {
+            let mut slice = slice.clone();
+            assert!(!slice.is_empty());
+            while slice.has_remaining() {
+                assert_eq!(slice.get_u8(), 0x0a);
+                let length = prost::decode_length_delimiter(&mut slice).unwrap();
+                firsts.push(slice.split_to(length)[0]);
+            }
+        }
+        firsts
     }
 
     /// The first bytes of what a read after `cursor` brings; `None` where the store has to help.
@@ -253,12 +470,9 @@ mod tests {
                 progress_hash,
                 ..
             } => {
-                let firsts: Vec<u8> = entries.iter().map(|entry| entry[0]).collect();
+                let firsts = firsts(&entries);
                 assert_eq!(progress.0, cursor + firsts.len() as u64);
-                assert_eq!(
-                    progress_hash,
-                    ChainHash::genesis(&firsts[firsts.len() - 1].to_string())
-                );
+                assert_eq!(progress_hash, hash(progress.0));
                 Some(firsts)
             }
             RingRead::Current => Some(Vec::new()),
@@ -266,27 +480,43 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_reader_gets_exactly_what_follows_its_cursor() {
-        let ring = Ring::new(Revision(4), 1000);
-        assert_eq!(read(&ring, 4, 100), Some(vec![]));
-        assert_eq!(read(&ring, 9, 100), Some(vec![]));
-        assert_eq!(read(&ring, 3, 100), None);
-        ring.publish(entries(5..=8));
-        assert_eq!(ring.head(), Revision(8));
-        assert_eq!(read(&ring, 3, 100), None);
-        assert_eq!(read(&ring, 4, 100), Some(vec![5, 6, 7, 8]));
-        assert_eq!(read(&ring, 4, 25), Some(vec![5, 6]));
-        assert_eq!(read(&ring, 6, 1), Some(vec![7]));
-        assert_eq!(read(&ring, 8, 100), Some(vec![]));
+    /// As [`read`], of a reader who wants some tables, and how far it came.
+    fn read_wanted(
+        ring: &Ring,
+        cursor: u64,
+        until: u64,
+        limit_bytes: usize,
+        wanted: &[Option<TableId>],
+    ) -> Option<(Vec<u8>, u64)> {
+        let is_wanted = |table| wanted.contains(&table);
+        match ring.read_wanted(Revision(cursor), Revision(until), limit_bytes, is_wanted) {
+            RingRead::Entries {
+                entries,
+                progress,
+                progress_hash,
+                ..
+            } => {
+                assert_eq!(progress_hash, hash(progress.0));
+                Some((firsts(&entries), progress.0))
+            }
+            RingRead::Current => Some((Vec::new(), cursor)),
+            RingRead::Behind => None,
+        }
     }
 
     #[test]
-    fn the_ring_is_bounded_by_bytes() {
-        let ring = Ring::new(Revision(0), 2 * (10 + ENTRY_OVERHEAD_BYTES));
-        ring.publish(entries(1..=5));
-        assert_eq!(read(&ring, 2, 100), None);
-        assert_eq!(read(&ring, 3, 100), Some(vec![4, 5]));
+    fn a_reader_gets_exactly_what_follows_its_cursor() {
+        let ring = Ring::new(Revision(4), 10_000);
+        assert_eq!(read(&ring, 4, 100), Some(vec![]));
+        assert_eq!(read(&ring, 9, 100), Some(vec![]));
+        assert_eq!(read(&ring, 3, 100), None);
+        ring.publish(&entries(5..=8));
+        assert_eq!(ring.head(), Revision(8));
+        assert_eq!(read(&ring, 3, 100), None);
+        assert_eq!(read(&ring, 4, 100), Some(vec![5, 6, 7, 8]));
+        assert_eq!(read(&ring, 4, 2 * ENTRY_BYTES), Some(vec![5, 6]));
+        assert_eq!(read(&ring, 6, 1), Some(vec![7]));
+        assert_eq!(read(&ring, 8, 100), Some(vec![]));
         ring.reset(Revision(9));
         assert_eq!(read(&ring, 8, 100), None);
         assert_eq!(read(&ring, 9, 100), Some(vec![]));
@@ -295,30 +525,14 @@ mod tests {
     #[test]
     fn a_reader_of_some_tables_gets_theirs_and_moves_on_over_the_others() {
         let ring = Ring::new(Revision(0), 10_000);
-        ring.publish(entries(1..=7));
+        ring.publish(&entries(1..=7));
         // Odd ones are session commands, 2 and 6 are of table 2, 4 is of table 0.
-        let read = |cursor, until, limit_bytes, wanted: &[Option<TableId>]| match ring.read_wanted(
-            Revision(cursor),
-            Revision(until),
-            limit_bytes,
-            |table| wanted.contains(&table),
-        ) {
-            RingRead::Entries {
-                entries,
-                progress,
-                progress_hash,
-                ..
-            } => {
-                assert_eq!(progress_hash, ChainHash::genesis(&progress.0.to_string()));
-                Some((entries.iter().map(|entry| entry[0]).collect(), progress.0))
-            }
-            RingRead::Current => Some((Vec::new(), cursor)),
-            RingRead::Behind => None,
-        };
+        let read =
+            |cursor, until, limit_bytes, wanted: &[_]| read_wanted(&ring, cursor, until, limit_bytes, wanted);
         let two = [Some(TableId(2))];
         assert_eq!(read(0, 9, 100, &two), Some((vec![2, 6], 7)));
         assert_eq!(read(0, 5, 100, &two), Some((vec![2], 5)));
-        assert_eq!(read(0, 9, 15, &two), Some((vec![2], 5)));
+        assert_eq!(read(0, 9, ENTRY_BYTES + 3, &two), Some((vec![2], 5)));
         assert_eq!(read(6, 9, 100, &two), Some((vec![], 7)));
         assert_eq!(read(7, 9, 100, &two), Some((vec![], 7)));
         assert_eq!(
@@ -326,18 +540,85 @@ mod tests {
             Some((vec![3, 4, 5, 7], 7))
         );
         assert_eq!(read(0, 9, 100, &[]), Some((vec![], 7)));
-        let small = Ring::new(Revision(0), 2 * (10 + ENTRY_OVERHEAD_BYTES));
-        small.publish(entries(1..=5));
-        let behind = small.read_wanted(Revision(2), Revision(5), 100, |_| true);
-        assert!(matches!(behind, RingRead::Behind));
-        assert_eq!(small.usage(), (2 * (10 + ENTRY_OVERHEAD_BYTES), Revision(4)));
+        let none = Ring::new(Revision(0), 5);
+        none.publish(&entries(1..=5));
+        assert_eq!(read_wanted(&none, 2, 5, 100, &two), None);
     }
 
     #[test]
     fn an_entry_larger_than_the_ring_is_left_to_the_store() {
         let ring = Ring::new(Revision(0), 5);
-        ring.publish(entries(1..=1));
+        ring.publish(&entries(1..=1));
         assert_eq!(ring.head(), Revision(1));
         assert_eq!(read(&ring, 0, 100), None);
+        assert_eq!(ring.usage(), (0, Revision(2)));
+    }
+
+    #[test]
+    fn the_ring_keeps_what_fits() {
+        // Ten entries that come one by one, and become blocks on the way.
+        let limit_bytes = 10 * (ENTRY_BYTES + size_of::<Mark>() + BLOCK_OVERHEAD_BYTES);
+        let ring = Ring::new(Revision(0), limit_bytes);
+        for byte in 1..=10 {
+            ring.publish(&entries(byte..=byte));
+        }
+        assert_eq!(
+            read(&ring, 0, usize::MAX).map(|all| all.len()),
+            Some(10),
+            "they fit"
+        );
+        for byte in 11..=200 {
+            ring.publish(&entries(byte..=byte));
+        }
+        let (used_bytes, _) = ring.usage();
+        assert!(used_bytes <= limit_bytes && used_bytes > limit_bytes / 2, "{used_bytes}");
+    }
+
+    proptest! {
+        /// Whatever comes in what sizes, a reader gets what a list of all entries says, and the memory stays within its bytes.
+        #[test]
+        fn the_ring_reads_like_a_list(
+            groups in prop::collection::vec(prop::collection::vec(1_usize..400, 1..9), 1..25),
+            limit_bytes in 100_usize..20_000,
+            answer_bytes in 1_usize..2_000,
+        ) {
+            let ring = Ring::new(Revision(0), limit_bytes);
+            let mut all: Vec<(u8, usize)> = Vec::new();
+            for group in groups {
+                let mut published = Vec::new();
+                for length in group {
+                    let byte = u8::try_from(all.len() + 1).unwrap();
+                    published.push(entry(byte, length));
+                    all.push((byte, proto::entry_size(length)));
+                }
+                ring.publish(&published);
+                let (used_bytes, oldest) = ring.usage();
+                prop_assert!(used_bytes <= limit_bytes);
+                for cursor in 0..=all.len() {
+                    let rest = &all[cursor..];
+                    let is_kept = cursor + 1 >= usize::try_from(oldest.0).unwrap();
+                    let fitting = |wanted: &dyn Fn(u8) -> bool| {
+                        let mut sum = 0;
+                        let (mut bytes, mut progress) = (Vec::new(), cursor);
+                        for (byte, size) in rest {
+                            if wanted(*byte) {
+                                sum += size;
+                                if sum > answer_bytes && !bytes.is_empty() {
+                                    break;
+                                }
+                                bytes.push(*byte);
+                            }
+                            progress += 1;
+                        }
+                        (bytes, progress as u64)
+                    };
+                    let expected = is_kept.then(|| fitting(&|_| true).0);
+                    prop_assert_eq!(read(&ring, cursor as u64, answer_bytes), expected);
+                    let expected = (is_kept || rest.is_empty()).then(|| fitting(&|byte| byte % 4 == 2));
+                    let wanted = [Some(TableId(2))];
+                    prop_assert_eq!(read_wanted(&ring, cursor as u64, u64::MAX, answer_bytes, &wanted), expected);
+                }
+            }
+        }
     }
 }

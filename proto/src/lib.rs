@@ -54,7 +54,9 @@ pub mod peer {
 /// The contract as an encoded `google.protobuf.FileDescriptorSet`, for reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/feed.v1.descriptors"));
 
+mod codec;
 mod encoded;
 mod reason;
 
+pub use encoded::{entry_size, put_entry};
 pub use reason::{ERROR_DOMAIN, Reason};

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use proto::feed::v1::{EncodedWatchResponse, TableFilter, WatchRequest};
+use proto::feed::v1::{EncodedWatchResponse, TableFilter, WatchRequest, WatchResponse};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::Stream;
@@ -359,12 +359,8 @@ impl Watch {
         let read = self.feed.reads.run(move |reader| {
             let page = reader.read_log(&query)?;
             let hash = page.progress_hash;
-            let entries = page
-                .entries
-                .into_iter()
-                .filter_map(|entry| sight.encode(entry).transpose());
             Ok((
-                entries.collect::<Result<Vec<_>, _>>()?,
+                sight.encode(page.entries)?,
                 page.progress,
                 hash,
                 page.bounds,
@@ -379,13 +375,16 @@ impl Watch {
     fn answer(&mut self, entries: Vec<Bytes>, head: Revision) -> EncodedWatchResponse {
         EncodedWatchResponse {
             entries,
-            progress: self.cursor.0,
-            // The store may be ahead of what was published when the answer was made, and the cursor with it.
-            head: head.max(self.cursor).0,
-            oldest: self.feed.oldest().0,
-            store_id: self.feed.store_id.clone(),
-            progress_hash: Bytes::copy_from_slice(self.cursor_hash.as_bytes()),
-            problem: self.writability.borrow_and_update().problem().to_owned(),
+            position: WatchResponse {
+                entries: Vec::new(),
+                progress: self.cursor.0,
+                // The store may be ahead of what was published when the answer was made, and the cursor with it.
+                head: head.max(self.cursor).0,
+                oldest: self.feed.oldest().0,
+                store_id: self.feed.store_id.clone(),
+                progress_hash: Bytes::copy_from_slice(self.cursor_hash.as_bytes()),
+                problem: self.writability.borrow_and_update().problem().to_owned(),
+            },
         }
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use prost::Message;
 use proto::feed::v1::entry::Body;
-use proto::feed::v1::{Entry, TableFilter, WatchRequest};
+use proto::feed::v1::{Entry, TableFilter, WatchRequest, WatchResponse};
+use proto::{entry_size, put_entry};
 
 use super::log_view::LogView;
 use super::request::Caller;
@@ -74,21 +75,38 @@ impl WatchSight {
         self.include_filter_values && self.rights.has_filters()
     }
 
-    /// Whether one of these encoded entries has to be, since a row filter looks at its table.
+    /// Whether one of these entries, as an answer carries them, has to be, since a row filter looks at its table.
     pub(super) fn needs_values_of(&self, entries: &[Bytes]) -> bool {
-        let is_filtered = |encoded: &Bytes| match Entry::decode(encoded.clone()) {
-            Ok(entry) => self.filter_attributes(&entry).is_some(),
+        let is_filtered = |slice: &Bytes| match WatchResponse::decode(slice.clone()) {
+            Ok(answer) => answer
+                .entries
+                .iter()
+                .any(|entry| self.filter_attributes(entry).is_some()),
             // The store tells what is wrong with it.
             Err(_) => true,
         };
         self.adds_filter_values() && entries.iter().any(is_filtered)
     }
 
-    /// Returns the entry as it is sent, if it is; it must have its values if [`WatchSight::reads_values`] says so.
-    pub(super) fn encode(&self, entry: LogEntry) -> Result<Option<Bytes>, StoreError> {
-        if !self.reads_values() {
-            return Ok(Some(entry.encoded));
+    /// Returns those of the entries that are sent, as an answer carries them, none if none is; they must have their values if
+    /// [`WatchSight::reads_values`] says so.
+    pub(super) fn encode(&self, entries: Vec<LogEntry>) -> Result<Vec<Bytes>, StoreError> {
+        let shown = if self.reads_values() {
+            let shown = entries.into_iter().filter_map(|entry| self.show(entry).transpose());
+            shown.collect::<Result<Vec<_>, _>>()?
+        } else {
+            entries.into_iter().map(|entry| entry.encoded).collect()
+        };
+        let size_bytes = shown.iter().map(|encoded| entry_size(encoded.len())).sum();
+        let mut slice = BytesMut::with_capacity(size_bytes);
+        for encoded in &shown {
+            put_entry(&mut slice, encoded);
         }
+        Ok(if slice.is_empty() { Vec::new() } else { vec![slice.freeze()] })
+    }
+
+    /// Returns the entry as it is sent, if it is.
+    fn show(&self, entry: LogEntry) -> Result<Option<Bytes>, StoreError> {
         let revision = entry.revision;
         let mut decoded = decode_with_values(&entry.encoded, entry.before, entry.after).map_err(|_| {
             StoreError::Damaged {

@@ -205,7 +205,7 @@ impl Committer {
             self.parts.oldest.fetch_max(oldest.0, Ordering::Relaxed);
         }
         if !committed.entries.is_empty() {
-            self.parts.ring.publish(committed.entries);
+            self.parts.ring.publish(&committed.entries);
         }
         Ok(committed.written)
     }
