@@ -571,7 +571,10 @@ mod tests {
             ring.publish(&entries(byte..=byte));
         }
         let (used_bytes, _) = ring.usage();
-        assert!(used_bytes <= limit_bytes && used_bytes > limit_bytes / 2, "{used_bytes}");
+        assert!(
+            used_bytes <= limit_bytes && used_bytes > limit_bytes / 2,
+            "{used_bytes}"
+        );
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use prost::bytes::{Buf, BufMut, Bytes};
 use prost::encoding::{DecodeContext, WireType};
-use prost::{DecodeError, Message, encode_length_delimiter, length_delimiter_len};
+use prost::{DecodeError, Message, decode_length_delimiter, encode_length_delimiter, length_delimiter_len};
 
 use crate::feed::v1::WatchResponse;
 
@@ -28,6 +28,17 @@ pub fn put_entry(buffer: &mut impl BufMut, entry: &[u8]) {
     if encode_length_delimiter(entry.len(), buffer).is_ok() {
         buffer.put_slice(entry);
     }
+}
+
+/// Takes the first entry off a slice as [`put_entry`] writes it; `None`, and the slice as it may be, if there is none.
+pub fn split_entry<'a>(slice: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (&ENTRIES_KEY, mut rest) = slice.split_first()? else {
+        return None;
+    };
+    let length = decode_length_delimiter(&mut rest).ok()?;
+    let (entry, rest) = rest.split_at_checked(length)?;
+    *slice = rest;
+    Some(entry)
 }
 
 /// Returns how many bytes [`put_entry`] appends for an entry of this length.
@@ -67,7 +78,7 @@ impl Message for EncodedWatchResponse {
 mod tests {
     use prost::Message;
 
-    use super::{EncodedWatchResponse, entry_size, put_entry};
+    use super::{EncodedWatchResponse, entry_size, put_entry, split_entry};
     use crate::feed::v1::{Change, Entry, Operation, WatchResponse, entry::Body};
 
     #[test]
@@ -106,6 +117,19 @@ mod tests {
             let before = slice.len();
             put_entry(slice, &encoded);
             assert_eq!(slice.len() - before, entry_size(encoded.len()));
+        }
+        let mut rest = slices[0].as_slice();
+        assert_eq!(
+            split_entry(&mut rest),
+            Some(entries[0].encode_to_vec().as_slice())
+        );
+        assert_eq!(
+            split_entry(&mut rest),
+            Some(entries[1].encode_to_vec().as_slice())
+        );
+        assert_eq!(split_entry(&mut rest), None);
+        for broken in [&slices[0][1..], &slices[1][..slices[1].len() - 1]] {
+            assert_eq!(split_entry(&mut &*broken), None);
         }
         let encoded = EncodedWatchResponse {
             entries: slices.into_iter().map(Into::into).collect(),

@@ -58,5 +58,5 @@ mod codec;
 mod encoded;
 mod reason;
 
-pub use encoded::{entry_size, put_entry};
+pub use encoded::{entry_size, put_entry, split_entry};
 pub use reason::{ERROR_DOMAIN, Reason};

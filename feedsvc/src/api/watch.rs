@@ -356,15 +356,15 @@ impl Watch {
 
     async fn read_store(&mut self, query: LogQuery) -> Answer {
         let sight = self.sight.clone();
+        let is_everything = query.targets.is_none() && !sight.reads_values();
         let read = self.feed.reads.run(move |reader| {
+            if is_everything {
+                let page = reader.read_encoded(query.after, query.limit_bytes)?;
+                return Ok((page.entries, page.progress, page.progress_hash, page.bounds));
+            }
             let page = reader.read_log(&query)?;
             let hash = page.progress_hash;
-            Ok((
-                sight.encode(page.entries)?,
-                page.progress,
-                hash,
-                page.bounds,
-            ))
+            Ok((sight.encode(page.entries)?, page.progress, hash, page.bounds))
         });
         let (entries, progress, hash, bounds) = read.await?;
         self.cursor = progress;

@@ -92,7 +92,9 @@ impl WatchSight {
     /// [`WatchSight::reads_values`] says so.
     pub(super) fn encode(&self, entries: Vec<LogEntry>) -> Result<Vec<Bytes>, StoreError> {
         let shown = if self.reads_values() {
-            let shown = entries.into_iter().filter_map(|entry| self.show(entry).transpose());
+            let shown = entries
+                .into_iter()
+                .filter_map(|entry| self.show(entry).transpose());
             shown.collect::<Result<Vec<_>, _>>()?
         } else {
             entries.into_iter().map(|entry| entry.encoded).collect()
@@ -102,7 +104,11 @@ impl WatchSight {
         for encoded in &shown {
             put_entry(&mut slice, encoded);
         }
-        Ok(if slice.is_empty() { Vec::new() } else { vec![slice.freeze()] })
+        Ok(if slice.is_empty() {
+            Vec::new()
+        } else {
+            vec![slice.freeze()]
+        })
     }
 
     /// Returns the entry as it is sent, if it is.

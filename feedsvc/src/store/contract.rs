@@ -5,8 +5,8 @@ use std::path::Path;
 use super::access::{AccessBounds, AccessPage, AccessQuery, AccessRetention, NewAccess};
 use super::error::{CopyError, StoreError};
 use super::values::{
-    Ages, Bounds, Copied, FeedHead, KeptAnswer, KeyedRecord, LogPage, LogQuery, LogTrim, NewEntry,
-    SealingKey, Snapshot, StoreStatus, StoredRecord, Target, Trimmed, Verification,
+    Ages, Bounds, Copied, EncodedPage, FeedHead, KeptAnswer, KeyedRecord, LogPage, LogQuery, LogTrim,
+    NewEntry, SealingKey, Snapshot, StoreStatus, StoredRecord, Target, Trimmed, Verification,
 };
 use super::view::{AttributeIndex, IndexId, IndexWork, RecordView};
 use crate::catalog::{TableId, TableName};
@@ -56,6 +56,10 @@ pub(crate) trait Reader: Send + Sync + 'static {
 
     /// Reads a page of the log; `Compacted` and `BeyondHead` if it cannot begin where it was asked to.
     fn read_log(&self, query: &LogQuery) -> Result<LogPage, StoreError>;
+
+    /// Reads a page of everything as answers of watches carry it, as many entries as the store has together and fit into
+    /// `limit_bytes`, at least one if there is one; `Compacted` and `BeyondHead` if it cannot begin where it was asked to.
+    fn read_encoded(&self, after: Revision, limit_bytes: usize) -> Result<EncodedPage, StoreError>;
 
     /// Returns for each target its newest revision in `after < revision <= until`, 0 if there is none, with the
     /// revision up to which it looked.

@@ -36,8 +36,9 @@ pub use error::StoreOpenError;
 pub(crate) use error::{CopyError, RestoreError, StoreError, VerifyError};
 pub(crate) use reads::Interrupt;
 pub(crate) use values::{
-    Ages, Bounds, Copied, FeedHead, Finding, KeptAnswer, KeyedRecord, LogEntry, LogPage, LogQuery, LogTrim,
-    NewEntry, Place, SealingKey, Snapshot, StoreStatus, StoredRecord, Subject, Target, Trimmed, Verification,
+    Ages, Bounds, Copied, EncodedPage, FeedHead, Finding, KeptAnswer, KeyedRecord, LogEntry, LogPage,
+    LogQuery, LogTrim, NewEntry, Place, SealingKey, Snapshot, StoreStatus, StoredRecord, Subject, Target,
+    Trimmed, Verification,
 };
 pub(crate) use view::{
     AttributeIndex, ByteRange, Direction, IndexId, IndexState, IndexWalk, IndexWork, RecordRow, RecordView,

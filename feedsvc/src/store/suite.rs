@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     AccessQuery, AccessRetention, ByteRange, Direction, FeedHead, IndexState, IndexWalk, IndexWork,
-    KeptAnswer, LogQuery, NewAccess, NewEntry, Reader, StoreError, StoredRecord, Subject, Target,
+    KeptAnswer, LogQuery, LogTrim, NewAccess, NewEntry, Reader, StoreError, StoredRecord, Subject, Target,
     Transaction, Writer, sqlite,
 };
 use crate::access_log::verify;
@@ -136,6 +136,86 @@ fn a_page_ends_at_its_limits_and_the_next_goes_on_there() {
         })
         .unwrap();
     assert_eq!(values.entries[0].after.as_deref(), Some(b"{\"r\":4}".as_slice()));
+}
+
+#[test]
+fn a_page_in_the_form_of_answers_has_the_same_entries() {
+    let mut store = open();
+    store.put(&["aaaa", "bbbb", "cccc"]);
+    store.put(&["dddd"]);
+    let keys: Vec<String> = (0..10_000).map(|key| format!("key {key:05}")).collect();
+    let all: Vec<&str> = keys.iter().map(String::as_str).collect();
+    store.put(&all);
+    let head = 4 + all.len() as u64;
+    let read = |after: u64, limit_bytes: usize| {
+        let page = store.reader.read_encoded(Revision(after), limit_bytes).unwrap();
+        let mut entries = Vec::new();
+        for slice in &page.entries {
+            let mut rest: &[u8] = slice;
+            while let Some(entry) = proto::split_entry(&mut rest) {
+                entries.push(String::from_utf8(entry.to_vec()).unwrap());
+            }
+            assert!(rest.is_empty());
+        }
+        assert_eq!(page.progress.0, after + entries.len() as u64);
+        assert_eq!(
+            page.progress_hash,
+            store.reader.hash_at(page.progress).unwrap().value
+        );
+        assert_eq!(page.bounds, store.reader.bounds().unwrap());
+        let size_bytes: usize = page.entries.iter().map(|slice| slice.len()).sum();
+        assert!(
+            page.entries.len() < 2 || size_bytes <= limit_bytes,
+            "{size_bytes}"
+        );
+        entries
+    };
+    let whole = |after: u64| {
+        let page = store.reader.read_log(&store.query(after)).unwrap();
+        let entries = page.entries.into_iter();
+        entries
+            .map(|entry| String::from_utf8(entry.encoded.to_vec()).unwrap())
+            .collect::<Vec<_>>()
+    };
+    for after in [0, 1, 3, 4, 5, 2_000, 6_000, head - 1, head] {
+        assert_eq!(read(after, usize::MAX), whole(after), "after {after}");
+        // In steps of different sizes.
+        for limit_bytes in [1, 100, 50_000] {
+            let (mut position, mut entries) = (after, Vec::new());
+            while position < head {
+                let step = read(position, limit_bytes);
+                assert!(!step.is_empty());
+                position += step.len() as u64;
+                entries.extend(step);
+            }
+            assert_eq!(entries, whole(after), "after {after}, {limit_bytes} at a time");
+        }
+    }
+    let beyond = store.reader.read_encoded(Revision(head + 1), 100);
+    assert!(matches!(beyond, Err(StoreError::BeyondHead { .. })), "{beyond:?}");
+
+    // A cursor in the middle of what is left.
+    let cut = LogTrim {
+        until: Revision(1_000),
+        floor: Revision(1_000),
+        keep_bytes: u64::MAX,
+        entry_limit: usize::MAX,
+        limit_bytes: u64::MAX,
+    };
+    store.change(|transaction| {
+        transaction.trim_log(&cut).unwrap();
+    });
+    assert_eq!(
+        store
+            .reader
+            .read_encoded(Revision(1_000), 1)
+            .unwrap()
+            .entries
+            .len(),
+        1
+    );
+    let below = store.reader.read_encoded(Revision(999), 100);
+    assert!(matches!(below, Err(StoreError::Compacted { .. })), "{below:?}");
 }
 
 #[test]

@@ -153,6 +153,19 @@ impl LogQuery {
     }
 }
 
+/// A page of everything, as answers of watches carry it.
+#[derive(Clone, Debug)]
+pub(crate) struct EncodedPage {
+    /// Rising revisions without a hole, as `proto::put_entry` writes them, any number in a slice.
+    pub(crate) entries: Vec<Bytes>,
+    /// Every entry up to here is in this page or an earlier one.
+    pub(crate) progress: Revision,
+    /// The log's hash there.
+    pub(crate) progress_hash: ChainHash,
+    /// Where the log stood.
+    pub(crate) bounds: Bounds,
+}
+
 /// A page of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct LogPage {

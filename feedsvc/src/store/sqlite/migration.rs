@@ -11,6 +11,7 @@ const STEPS: &[&str] = &[
     include_str!("schema_3_retention.sql"),
     include_str!("schema_4_sealing_keys.sql"),
     include_str!("schema_5_rights.sql"),
+    include_str!("schema_6_log_blocks.sql"),
 ];
 
 /// The version that this program writes.

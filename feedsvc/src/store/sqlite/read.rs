@@ -9,15 +9,16 @@ use super::access_log;
 use super::open::connect_for_reading;
 use super::rows::{self, SESSION_COLUMNS, sql_limit};
 use super::view::SqliteView;
-use super::{copy, log, status, verify};
+use super::{blocks, copy, log, status, verify};
 use crate::catalog::{TableId, TableName};
 use crate::chain::ChainHash;
 use crate::revision::Revision;
 use crate::search::CursorSecret;
 use crate::session::{SessionRecord, SessionState};
 use crate::store::{
-    AccessBounds, AccessPage, AccessQuery, Ages, Bounds, Copied, CopyError, KeyedRecord, LogPage, LogQuery,
-    Reader, RecordView, Snapshot, StoreError, StoreStatus, StoredRecord, Target, Verification,
+    AccessBounds, AccessPage, AccessQuery, Ages, Bounds, Copied, CopyError, EncodedPage, KeyedRecord,
+    LogPage, LogQuery, Reader, RecordView, Snapshot, StoreError, StoreStatus, StoredRecord, Target,
+    Verification,
 };
 
 /// Connections that are not in use; as many as reads ever ran at once.
@@ -181,6 +182,10 @@ impl Reader for SqliteReader {
     fn read_log(&self, query: &LogQuery) -> Result<LogPage, StoreError> {
         self.read(|connection, bounds| log::read_page(connection, query, bounds))
             .map_err(|error| error.in_place(|| format!("the log after revision {}", query.after)))
+    }
+
+    fn read_encoded(&self, after: Revision, limit_bytes: usize) -> Result<EncodedPage, StoreError> {
+        self.read(|connection, bounds| blocks::read(connection, after, limit_bytes, bounds))
     }
 
     fn find_latest(

@@ -182,7 +182,7 @@ fn begin_history(copy: &Path, backup: &Path, damage: Damage, now_ms: i64) -> Res
     transaction
         .execute_batch(
             "DELETE FROM subscription; DELETE FROM session; DELETE FROM session_count; UPDATE session_total SET sessions = 0;
-             DELETE FROM log; DELETE FROM cursor_secret;",
+             DELETE FROM log; DELETE FROM log_block; DELETE FROM cursor_secret;",
         )
         .map_err(failed)?;
     transaction

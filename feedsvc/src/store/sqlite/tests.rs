@@ -187,6 +187,12 @@ fn a_store_of_an_older_version_is_brought_to_the_newest() {
     assert_eq!(ages.log_bytes, 5 + 5 + 5 + 2 * 3 + 128);
     assert_eq!(reader.read_log(&everything_after(0)).unwrap().entries.len(), 1);
     assert_eq!(reader.hash_at(Revision(1)).unwrap().value, hash);
+    // It is in no block, and read all the same.
+    let page = reader.read_encoded(Revision(0), 100).unwrap();
+    assert_eq!(
+        (page.entries, page.progress, page.progress_hash),
+        (vec![b"\x0a\x05entry".as_slice().into()], Revision(1), hash)
+    );
     drop(opened);
     let version: i64 = Connection::open(directory.path().join("feed.sqlite"))
         .unwrap()

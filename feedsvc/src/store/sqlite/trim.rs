@@ -5,6 +5,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::blocks;
 use super::rows;
 use super::rows::sql_limit;
 use crate::chain::ChainHash;
@@ -97,6 +98,7 @@ pub(super) fn trim_log(
     connection
         .prepare_cached("UPDATE feed SET oldest = ?1, base_hash = ?2")?
         .execute((last.next(), hash.as_bytes()))?;
+    blocks::drop_before(connection, last.next())?;
     *unwritten_bytes -= dropped_bytes;
     Ok(Trimmed {
         oldest: last.next(),

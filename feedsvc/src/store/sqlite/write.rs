@@ -9,6 +9,7 @@ use std::rc::Rc;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::access_log;
+use super::blocks::OpenBlock;
 use super::indexes;
 use super::open::probe_room;
 use super::rows::{self, JsonText, SESSION_COLUMNS};
@@ -92,6 +93,7 @@ impl Writer for SqliteWriter {
             count_changes: BTreeMap::new(),
             indexes: RefCell::default(),
             log_bytes_change: 0,
+            block: OpenBlock::default(),
         }))
     }
 }
@@ -103,6 +105,8 @@ struct SqliteTransaction<'a> {
     count_changes: BTreeMap<TableId, i64>,
     /// By how much the log has grown or shrunk; written once, at the commit.
     log_bytes_change: i64,
+    /// The entries that are in no block yet.
+    block: OpenBlock,
     /// The indexes of the tables that the transaction has written to.
     indexes: RefCell<HashMap<TableId, Rc<[AttributeIndex]>>>,
 }
@@ -231,6 +235,7 @@ impl Transaction for SqliteTransaction<'_> {
             entry.after,
             entry.hash.as_bytes(),
         ))?;
+        self.block.add(&self.transaction, entry.revision, entry.encoded)?;
         self.log_bytes_change += trim::entry_bytes(entry);
         Ok(())
     }
@@ -469,7 +474,8 @@ impl Transaction for SqliteTransaction<'_> {
         access_log::trim(&self.transaction, retention)
     }
 
-    fn commit(self: Box<Self>, head: &FeedHead) -> Result<(), StoreError> {
+    fn commit(mut self: Box<Self>, head: &FeedHead) -> Result<(), StoreError> {
+        self.block.write(&self.transaction)?;
         for (table, change) in &self.count_changes {
             self.transaction
                 .prepare_cached("UPDATE feed_table SET record_count = record_count + ?2 WHERE id = ?1")?

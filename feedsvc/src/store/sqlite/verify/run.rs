@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::report::Report;
-use super::{access, database, log, tables};
+use super::{access, blocks, database, log, tables};
 use crate::store::sqlite::open::{DATABASE_FILE, check_version, connect_for_reading, lock};
 use crate::store::sqlite::read::SqliteReader;
 use crate::store::{StoreError, Verification, VerifyError};
@@ -57,6 +57,8 @@ pub(crate) fn verify_file(file: &Path) -> Result<Verification, VerifyError> {
 /// One line per subject.
 fn check_contents(reader: &SqliteReader, report: &mut Report<'_>) -> Result<(), StoreError> {
     let outcome = log::check(reader, report);
+    report.take(outcome)?;
+    let outcome = blocks::check(reader, report);
     report.take(outcome)?;
     let outcome = tables::check(reader, report);
     report.take(outcome)?;

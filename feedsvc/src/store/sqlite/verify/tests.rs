@@ -89,6 +89,7 @@ async fn what_does_not_fit_is_found_where_it_is() {
             &[
                 &format!("log at revision 4: {chain}"),
                 "log at revision 4: the entry has another revision",
+                "log at revision 4: the block of entries up to 4 is not what the log has",
             ],
         ),
         (
@@ -114,6 +115,7 @@ async fn what_does_not_fit_is_found_where_it_is() {
             "DELETE FROM log WHERE revision = 5".to_owned(),
             &[
                 "log at revision 5: entries up to 5 are missing",
+                "log at revision 5: the block of entries up to 5 is not what the log has",
                 "table data.Product, record `c`: the log has no entry of it at revision 5",
             ],
         ),
@@ -122,7 +124,21 @@ async fn what_does_not_fit_is_found_where_it_is() {
             &[
                 "log at revision 9: the head's hash is not that of the newest entry",
                 "log at revision 9: entries up to 9 are missing",
+                "log at revision 9: the block of entries up to 9 is not what the log has",
             ],
+        ),
+        (
+            "UPDATE log_block SET entries = zeroblob(3) WHERE last = (SELECT min(last) FROM log_block)"
+                .to_owned(),
+            &["log at revision 1: the block of entries up to 2 is not what the log has"],
+        ),
+        (
+            "UPDATE log_block SET first = first - 1 WHERE last = 9".to_owned(),
+            &["log at revision 8: two blocks have the same entries"],
+        ),
+        (
+            "UPDATE log_block SET last = 10 WHERE last = 9".to_owned(),
+            &["log at revision 9: there is a block of entries above the head"],
         ),
         (
             "UPDATE access_log SET entry = x'00' WHERE number = 2".to_owned(),
