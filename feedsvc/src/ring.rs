@@ -438,7 +438,7 @@ mod tests {
         RingEntry {
             encoded: vec![byte; length].into(),
             hash: hash(byte.into()),
-            table: (byte % 2 == 0).then_some(TableId(i64::from(byte % 4))),
+            table: (byte.is_multiple_of(2)).then_some(TableId(i64::from(byte % 4))),
         }
     }
 
