@@ -255,7 +255,13 @@ async fn a_trimmed_file_does_not_grow_with_the_next_changes() {
     let (log_bytes, file_bytes) = churn_once(&bench, 0).await;
     assert!(log_bytes <= full_log_bytes / 10);
     assert!(file_bytes <= full_file_bytes);
+    let (trimmed_log_bytes, trimmed_file_bytes) = (log_bytes, file_bytes);
     let (log_bytes, file_bytes) = churn_once(&bench, changes).await;
+    // For who records them.
+    println!(
+        "{changes} changes: log {full_log_bytes} bytes, file {full_file_bytes}; trimmed: log {trimmed_log_bytes}, file \
+         {trimmed_file_bytes}; {changes} more: log {log_bytes}, file {file_bytes}"
+    );
     assert!(
         log_bytes <= full_log_bytes / 5,
         "the newest thousand may be above the bound"

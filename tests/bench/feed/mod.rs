@@ -4,12 +4,13 @@
 //! Each row takes its samples in pairs, one of each side right after the other, and reports the median of their ratios: a machine
 //! that is slow today is slow for both.
 //!
-//! Reading order: [`plan`] says what is run; [`service`] starts a feed service and writes to it; [`commits`] with [`sqlite`],
+//! Reading order: [`plan`] says what is run; [`service`] starts a feed service and writes to it, by [`writer`]; [`commits`] with [`sqlite`],
 //! [`watch`] with [`bare`], and [`watches`] are the rows; [`report`] shows.
 
 pub mod plan;
 
 pub mod service;
+pub mod writer;
 
 pub mod commits;
 pub mod sqlite;

@@ -11,9 +11,11 @@ use proto::feed::v1::feed_client::FeedClient;
 use proto::feed::v1::record_operation::Action;
 use proto::feed::v1::{CommitRequest, Put, RecordOperation};
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
 
 use super::plan::Plan;
+use super::writer::Writer;
 use crate::measure::cpu::CpuReading;
 use crate::subject::process::ServerProcess;
 
@@ -164,9 +166,10 @@ pub fn write(
     writers: usize,
 ) -> anyhow::Result<Commits> {
     runtime.block_on(async {
+        let mut driving = JoinSet::new();
         let mut clients = Vec::new();
         for _ in 0..plan.connections.min(writers) {
-            clients.push(service.connect().await?);
+            clients.push(Writer::connect(&service.uri, &mut driving).await?);
         }
         let pid = service.process.pid();
         let before = CpuReading::take(pid)?;
@@ -182,9 +185,8 @@ pub fn write(
                         random = random
                             .wrapping_mul(6_364_136_223_846_793_005)
                             .wrapping_add(1_442_695_040_888_963_407);
-                        client
-                            .commit(commit(vec![put((random >> 33) % KEYS, random >> 40)]))
-                            .await?;
+                        let record = put((random >> 33) % KEYS, random >> 40);
+                        client.commit(&commit(vec![record])).await?;
                         count.fetch_add(1, Ordering::Relaxed);
                     }
                     anyhow::Ok(())

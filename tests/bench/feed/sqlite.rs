@@ -8,11 +8,13 @@ use rusqlite::Connection;
 use super::service::{KEYS, record};
 
 /// The service's own, in its steps.
-const SCHEMA: [&str; 4] = [
+const SCHEMA: [&str; 6] = [
     include_str!("../../../feedsvc/src/store/sqlite/schema.sql"),
     include_str!("../../../feedsvc/src/store/sqlite/schema_2_search.sql"),
     include_str!("../../../feedsvc/src/store/sqlite/schema_3_retention.sql"),
     include_str!("../../../feedsvc/src/store/sqlite/schema_4_sealing_keys.sql"),
+    include_str!("../../../feedsvc/src/store/sqlite/schema_5_rights.sql"),
+    include_str!("../../../feedsvc/src/store/sqlite/schema_6_log_blocks.sql"),
 ];
 
 /// An open database.
@@ -94,6 +96,10 @@ impl SqliteLoop {
                     )?
                     .execute((self.revision, 1_800_000_000_000_i64, &key, entry, before.as_bytes(), after.as_bytes(), hash))?;
             }
+            let block = vec![7_u8; group * (entry.len() + 2)];
+            transaction
+                .prepare_cached("INSERT INTO log_block (last, first, entries) VALUES (?1, ?2, ?3)")?
+                .execute((self.revision, self.revision + 1 - i64::try_from(group)?, block))?;
             transaction
                 .prepare_cached("UPDATE feed SET head = ?1, head_hash = ?2, commit_time_ms = ?3, log_bytes = log_bytes + ?4")?
                 .execute((self.revision, hash, 1_800_000_000_000_i64, 700))?;
