@@ -248,17 +248,17 @@ fn check_put(
     if value.len() > limit.saturating_add(FILLED_IN_BYTES) {
         return Err(too_large());
     }
-    if TableWriter::new(&caller.role, &caller.principal, &table.name).hides_attributes() {
-        // It may lack what its writer does not see, so it is checked where the record before is known.
-        return if value.len() > limit {
-            Err(too_large())
-        } else {
-            Ok(RecordAction::PartialPut { value })
-        };
+    if TableWriter::new(&caller.role, &caller.principal, &table.name).limits_attributes() {
+        // It may lack what its writer does not see, and what it may write is said before what fits: so it is checked where the record
+        // before is known.
+        return Ok(RecordAction::PartialPut {
+            value,
+            record_limit_bytes: limit,
+        });
     }
     let record = check_record(&table, key, &value, times)?;
     // What the service filled in does not count, so that a record that was read can be put again.
-    if value.len() > limit && record.written_bytes(&table) > limit {
+    if value.len() > limit && record.written_bytes(&table, &|_| true) > limit {
         return Err(too_large());
     }
     Ok(RecordAction::Put { value, table, record })

@@ -16,7 +16,8 @@ use tonic::transport::Channel;
 
 use crate::access::AccessMode;
 use crate::api::tests::Served;
-use crate::testing::Bench;
+use crate::service::Service;
+use crate::testing::{Bench, SDL};
 
 /// May do everything with the table `Product` and call everything, but is no super_user.
 pub(super) const FULL: &str = r#"{"operations":["watch","read_audit_log","record_access","read_access_log","touch_sessions","seal","get_status","compact","backup","verify"],
@@ -65,6 +66,14 @@ pub(super) fn delete(key: &str) -> RecordOperation {
     operation("Product", key, Action::Delete(Delete {}))
 }
 
+/// The same operation on another table.
+pub(super) fn on_table(table: &str, operation: RecordOperation) -> RecordOperation {
+    RecordOperation {
+        table: table.to_owned(),
+        ..operation
+    }
+}
+
 pub(super) fn on_condition(operation: RecordOperation, condition: Condition) -> RecordOperation {
     RecordOperation {
         precondition: Some(Precondition {
@@ -86,7 +95,11 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) async fn start(bench: &Bench) -> Stage {
-        let served = Served::start(bench.open().await).await;
+        Stage::of(bench.open().await).await
+    }
+
+    async fn of(service: Service) -> Stage {
+        let served = Served::start(service).await;
         let address = format!("http://{}", served.address);
         Stage {
             feed: served.feed().await,
@@ -100,8 +113,13 @@ impl Stage {
 
     /// Starts one in roles mode, with these roles.
     pub(super) async fn with_roles(bench: &mut Bench, roles: &[(&str, &str)]) -> Stage {
+        Stage::with_schema(bench, SDL, roles).await
+    }
+
+    /// Starts one in roles mode, with tables of its own and these roles.
+    pub(super) async fn with_schema(bench: &mut Bench, sdl: &str, roles: &[(&str, &str)]) -> Stage {
         bench.access = AccessMode::Roles;
-        let mut stage = Stage::start(bench).await;
+        let mut stage = Stage::of(bench.try_open(sdl).await.unwrap()).await;
         for (name, role) in roles {
             stage.set("role", name, role).await;
         }
