@@ -16,12 +16,12 @@ use proto::feed::v1::{
 use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
-use super::request::{Caller, admit, check_key, invalid};
+use super::request::{Caller, admit, check_key, hash_principal, invalid};
 use super::status::status;
 use super::watch::WatchStream;
 use super::watch_sight::WatchSight;
 use super::{log, search};
-use crate::access::{Action, Object, Operation, TableWriter};
+use crate::access::{Action, Object, Operation, Principal, TableWriter};
 use crate::catalog::{CatalogTable, GivenTimes, TableName, check_record, parse_object};
 use crate::commit::{Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey};
 use crate::entry::checked_traceparent;
@@ -87,7 +87,7 @@ impl FeedApi {
             },
         };
         let request_key = (!request.idempotency_key.is_empty()).then(|| RequestKey {
-            request_hash: hash_operations(&request.operations, puts),
+            request_hash: hash_request(&caller.principal, &request.operations, puts),
             key: request.idempotency_key,
         });
 
@@ -152,17 +152,15 @@ fn value_bytes(operation: &OperationMessage) -> usize {
     }
 }
 
-/// Hashes operations as they were sent, each with its length, which keeps them apart, and how they are to be applied
-/// where that is not as ever.
-fn hash_operations(operations: &[OperationMessage], puts: PutRules) -> [u8; 32] {
+/// Hashes what makes a request the same one: whose it is, with what decides what it sees and may write; how its operations are to be
+/// applied; and these as they were sent, each with its length, which keeps them apart.
+fn hash_request(principal: &Principal, operations: &[OperationMessage], puts: PutRules) -> [u8; 32] {
     let mut hasher = Sha256::new();
-    if puts != PutRules::default() {
-        hasher.update([
-            0,
-            u8::from(puts.skip_equal),
-            u8::from(puts.times == GivenTimes::Kept),
-        ]);
-    }
+    hash_principal(&mut hasher, principal);
+    hasher.update([
+        u8::from(puts.skip_equal),
+        u8::from(puts.times == GivenTimes::Kept),
+    ]);
     for operation in operations {
         hasher.update(operation.encode_length_delimited_to_vec());
     }

@@ -247,6 +247,21 @@ async fn a_cursor_is_good_for_its_own_search_only_also_after_a_restart() {
             }),
             ..next.clone()
         },
+        // The same name, but perhaps not the same view.
+        SearchRequest {
+            principal: Some(Principal {
+                role: "other".to_owned(),
+                ..Principal::default()
+            }),
+            ..next.clone()
+        },
+        SearchRequest {
+            principal: Some(Principal {
+                attributes: [("tenant".to_owned(), "b".to_owned())].into(),
+                ..Principal::default()
+            }),
+            ..next.clone()
+        },
     ] {
         let refused = feed.search(other).await.unwrap_err();
         check_refused(&refused, Code::InvalidArgument, Reason::InvalidCursor, None);
