@@ -52,7 +52,9 @@ pub(crate) enum Refusal {
     ForeignSession,
     #[error("the session has no live stream")]
     NoStream,
-    #[error("the stream was opened again since")]
+    #[error(
+        "the stream's fence is another one: it was opened again or closed since; open it again, or leave the session to its owner"
+    )]
     Fenced,
     #[error("the session has {limit} subscriptions, which is as many as it may have")]
     TooManySubscriptions { limit: u32 },

@@ -99,7 +99,8 @@ impl AccessApi {
         });
         Ok(ReadAccessResponse {
             entries: entries.collect::<Result<_, _>>()?,
-            progress: page.progress,
+            // Who asks for more than there is knows another log: it goes on at the end of this one.
+            progress: page.progress.min(page.bounds.newest),
             newest: page.bounds.newest,
             oldest: page.bounds.oldest,
         })
