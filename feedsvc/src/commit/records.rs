@@ -173,8 +173,8 @@ fn plan<'a>(
                 writer.check_row(intent, &stored.value).map_err(Refusal::from)?;
                 if stored.is_as_before {
                     results.push(OperationResult {
-                        revision: 0,
                         existed: true,
+                        ..OperationResult::default()
                     });
                     continue;
                 }
@@ -188,14 +188,18 @@ fn plan<'a>(
         sizes.add(request, &writer, before.as_ref(), after.as_ref())?;
         let existed = before.is_some();
         let has_changed = existed || after.is_some();
-        results.push(OperationResult {
+        let mut result = OperationResult {
             revision: if has_changed { revision.0 } else { 0 },
             existed,
-        });
+            unknown: Vec::new(),
+        };
         if has_changed {
             let value = after.as_ref().map(|record| record.value.as_ref());
             let rights_change =
                 RightsChange::read(&request.table, &request.key, value).map_err(Refusal::from)?;
+            if let Some(RightsChange::Role(_, Some(role))) = &rights_change {
+                result.unknown = role.unknown(&draft.catalog);
+            }
             rights_changes.extend(rights_change);
             if commit.operations.len() > 1 {
                 overlay.insert(place, after.clone());
@@ -207,6 +211,7 @@ fn plan<'a>(
                 after,
             });
         }
+        results.push(result);
     }
     Ok(Plan {
         changes,

@@ -12,10 +12,10 @@ use proto::feed::v1::{
 };
 use tonic::{Code, Status};
 
-use super::stage::{CLERK, FULL, Stage, delete, operation, patch, principal, put, root, target};
+use super::stage::{CLERK, FULL, Stage, delete, on_table, operation, patch, principal, put, root, target};
 use crate::access::AccessMode;
 use crate::api::tests::check_refused;
-use crate::testing::Bench;
+use crate::testing::{Bench, SDL};
 
 /// One call, as somebody makes it.
 #[derive(Clone, Copy, Debug)]
@@ -599,5 +599,106 @@ async fn an_open_watch_ends_when_the_right_goes() {
         };
         check_refused(&ended, Code::PermissionDenied, Reason::PermissionDenied, None);
     }
+    stage.served.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_role_names_that_is_not_there_is_listed_and_grants_nothing() {
+    let mut bench = Bench::new();
+    let mut stage = Stage::with_roles(&mut bench, &[]).await;
+    let role = |value: &str| RecordOperation {
+        database: "system".to_owned(),
+        ..operation(
+            "role",
+            "r",
+            Action::Put(Put {
+                value: value.to_owned().into(),
+            }),
+        )
+    };
+    for (value, unknown) in [
+        (FULL, vec![]),
+        (
+            r#"{"structure_user":true,"operations":["watch","Watch","","get_status "]}"#,
+            vec![],
+        ),
+        (
+            r#"{"structure_user":true,"operations":["watch","Watch","get_status "]}"#,
+            vec!["operations[1]", "operations[2]"],
+        ),
+        (
+            r#"{"data":{"tables":{"Prodct":{"read":true},"Product":{"attribute_permissions":[{"attribute_name":"any"}]},"Strict":{"read":true,
+                "attribute_permissions":[{"attribute_name":"name"},{"attribute_name":"nmae"}],
+                "row_filter":{"conditions":[{"attribute":"owner","value":"x"}]}}}},"dat":{"tables":{"Product":{"read":true}}}}"#,
+            vec![
+                "dat.tables.Product",
+                "data.tables.Prodct",
+                "data.tables.Strict.attribute_permissions.nmae",
+                "data.tables.Strict.row_filter.owner",
+            ],
+        ),
+    ] {
+        match stage.commit(root(), vec![put("x", "{}"), role(value)]).await {
+            Ok(answer) => {
+                assert_eq!(answer.results[1].unknown, unknown, "{value}");
+                assert!(answer.results[0].unknown.is_empty());
+            }
+            Err(status) => {
+                let place = Some(("attribute", "operations[2]"));
+                check_refused(&status, Code::InvalidArgument, Reason::InvalidRecord, place);
+            }
+        }
+    }
+    let who = || principal("x", "r");
+    stage
+        .set(
+            "role",
+            "r",
+            r#"{"structure_user":true,"operations":["Watch","get_status "]}"#,
+        )
+        .await;
+    for call in [
+        Call::WatchAll,
+        Call::GetStatus,
+        Call::Put,
+        Call::PutTable,
+        Call::PutRole,
+    ] {
+        let refused = stage.call(call, who()).await.unwrap_err();
+        check_refused(&refused, Code::PermissionDenied, Reason::PermissionDenied, None);
+    }
+    stage.served.stop().await;
+}
+
+#[tokio::test]
+async fn a_watch_of_a_table_that_is_not_there_gets_it_when_it_comes() {
+    let bench = Bench::new();
+    let service = bench.open().await;
+    let feed = service.feed();
+    let mut stage = Stage::of(service).await;
+    let request = WatchRequest {
+        from_head: true,
+        tables: vec![TableFilter {
+            database: "data".to_owned(),
+            table: "Later".to_owned(),
+        }],
+        ..WatchRequest::default()
+    };
+    let mut watch = stage.feed.watch(request).await.unwrap().into_inner();
+    let first = watch.message().await.unwrap().unwrap();
+    assert!(first.entries.is_empty(), "it is silent, not refused");
+    let sdl = format!("{SDL} type Later @table(open: true) {{ id: ID @primaryKey }}");
+    let definitions = crate::catalog::testing::definitions(&sdl);
+    feed.pipeline.set_tables(definitions).await.unwrap();
+    drop(feed);
+    let later = on_table("Later", put("a", "{}"));
+    let head = stage
+        .commit(root(), vec![put("a", "{}"), later])
+        .await
+        .unwrap()
+        .head;
+    let answer = watch.message().await.unwrap().unwrap();
+    let revisions: Vec<u64> = answer.entries.iter().map(|entry| entry.revision).collect();
+    assert_eq!((revisions, answer.progress), (vec![head], head));
     stage.served.stop().await;
 }

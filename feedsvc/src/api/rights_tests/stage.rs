@@ -98,7 +98,8 @@ impl Stage {
         Stage::of(bench.open().await).await
     }
 
-    async fn of(service: Service) -> Stage {
+    /// Serves a service.
+    pub(super) async fn of(service: Service) -> Stage {
         let served = Served::start(service).await;
         let address = format!("http://{}", served.address);
         Stage {
