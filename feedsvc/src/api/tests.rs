@@ -1,5 +1,6 @@
 //! Tests of the calls over real connections, in one process.
 
+mod limits;
 mod log;
 mod maintenance;
 
