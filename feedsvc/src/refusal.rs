@@ -1,5 +1,7 @@
 //! Why a call is refused: one variant per thing that a caller may do differently.
 
+use std::path::PathBuf;
+
 use crate::access::Denied;
 use crate::catalog::{RecordFault, TableName};
 use crate::revision::Revision;
@@ -50,7 +52,9 @@ pub(crate) enum Refusal {
     ForeignSession,
     #[error("the session has no live stream")]
     NoStream,
-    #[error("the stream was opened again since")]
+    #[error(
+        "the stream's fence is another one: it was opened again or closed since; open it again, or leave the session to its owner"
+    )]
     Fenced,
     #[error("the session has {limit} subscriptions, which is as many as it may have")]
     TooManySubscriptions { limit: u32 },
@@ -65,9 +69,12 @@ pub(crate) enum Refusal {
     /// The service starts or ends, or its store cannot be written.
     #[error("the service cannot do this now; try again")]
     Unavailable,
-    /// A backup could not be made; there is no file.
-    #[error("cannot write the backup: {problem}; check the path and the disk's free space")]
-    NotCopied { problem: String },
+    /// A backup cannot be made at this place; there is no file.
+    #[error("cannot write a backup to `{}`: {problem}", path.display())]
+    BackupPlace { path: PathBuf, problem: &'static str },
+    /// A backup failed at a place that could take one; there is no file.
+    #[error("cannot write a backup to `{}`: {problem}", path.display())]
+    BackupFailed { path: PathBuf, problem: &'static str },
     /// Something failed that is not the caller's fault; the cause is for the log only.
     #[error("internal failure")]
     Internal(#[source] StoreError),

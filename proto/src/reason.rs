@@ -64,6 +64,8 @@ reasons! {
     PermissionDenied = "PERMISSION_DENIED",
     /// The service cannot do this now: it starts, ends, or its store cannot be written.
     Unavailable = "UNAVAILABLE",
+    /// A backup failed at a place that could take one, for example since the disk is full.
+    BackupFailed = "BACKUP_FAILED",
     /// Something failed that is not the caller's fault; the cause is in the service's log.
     Internal = "INTERNAL",
 }

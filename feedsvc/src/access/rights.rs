@@ -60,41 +60,42 @@ pub(crate) enum Object<'a> {
     Own,
 }
 
-/// What only super_users and roles that name it may call; principal.proto has the meaning of each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Watch,
-    ReadAuditLog,
-    RecordAccess,
-    ReadAccessLog,
-    TouchSessions,
-    /// To have the keys by which gateways seal.
-    Seal,
-    /// To give the times that the service fills in otherwise.
-    KeepTimes,
-    GetStatus,
-    Compact,
-    Backup,
-    Verify,
+macro_rules! operations {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// What only super_users and roles that name it may call; principal.proto has the meaning of each.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Operation {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Operation {
+            /// The names of all operations.
+            pub(super) const NAMES: &[&str] = &[$($name,)*];
+
+            /// Returns the name by which roles grant it.
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $(Operation::$variant => $name,)*
+                }
+            }
+        }
+    };
 }
 
-impl Operation {
-    /// Returns the name by which roles grant it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Operation::Watch => "watch",
-            Operation::ReadAuditLog => "read_audit_log",
-            Operation::RecordAccess => "record_access",
-            Operation::ReadAccessLog => "read_access_log",
-            Operation::TouchSessions => "touch_sessions",
-            Operation::Seal => "seal",
-            Operation::KeepTimes => "keep_times",
-            Operation::GetStatus => "get_status",
-            Operation::Compact => "compact",
-            Operation::Backup => "backup",
-            Operation::Verify => "verify",
-        }
-    }
+operations! {
+    Watch = "watch",
+    ReadAuditLog = "read_audit_log",
+    RecordAccess = "record_access",
+    ReadAccessLog = "read_access_log",
+    TouchSessions = "touch_sessions",
+    /// To have the keys by which gateways seal.
+    Seal = "seal",
+    /// To give the times that the service fills in otherwise.
+    KeepTimes = "keep_times",
+    GetStatus = "get_status",
+    Compact = "compact",
+    Backup = "backup",
+    Verify = "verify",
 }
 
 /// A principal may not do what it asked for.
@@ -280,7 +281,7 @@ pub(crate) fn decide(role: &Role, action: Action, object: Object<'_>) -> Result<
     match object {
         Object::Own => Ok(()),
         Object::Operation(operation) => {
-            if role.is_super_user || role.operations.contains(operation.name()) {
+            if role.is_super_user || role.operations.iter().any(|name| name == operation.name()) {
                 return Ok(());
             }
             Err(Denied::Operation {

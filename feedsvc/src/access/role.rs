@@ -1,9 +1,14 @@
 //! What a role may do, compiled from its record.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
+use super::rights::Operation;
 use super::row_filter::RowFilter;
-use crate::catalog::TableName;
+use crate::catalog::{Catalog, CatalogTable, TableName};
+
+/// How many places of a role are listed as unknown at most, and how much of each (feed.proto, `OperationResult.unknown`).
+const UNKNOWN_MAX: usize = 100;
+const UNKNOWN_CHARS: usize = 200;
 
 /// A role. What it does not name is denied.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -12,7 +17,8 @@ pub(crate) struct Role {
     pub(super) is_super_user: bool,
     /// Means something to the operations profile of the gateway only; the feed service keeps it.
     pub(super) is_structure_user: bool,
-    pub(super) operations: BTreeSet<String>,
+    /// In their order; those that the service does not know grant nothing.
+    pub(super) operations: Vec<String>,
     pub(super) tables: HashMap<TableName, TableRights>,
 }
 
@@ -60,6 +66,28 @@ impl Role {
         self.is_super_user
     }
 
+    /// Returns the places in the role's record that name what is not there: they grant nothing, until it comes. Sorted, the first of them.
+    pub(crate) fn unknown(&self, catalog: &Catalog) -> Vec<String> {
+        let operations = self.operations.iter().enumerate();
+        let mut unknown: Vec<String> = operations
+            .filter(|(_, name)| !Operation::NAMES.contains(&name.as_str()))
+            .map(|(index, _)| format!("operations[{index}]"))
+            .collect();
+        for (name, rights) in &self.tables {
+            let place = format!("{}.tables.{}", name.database, name.table);
+            match catalog.find(name) {
+                None => unknown.push(place),
+                Some(table) => unknown.extend(rights.unknown_in(table, &place)),
+            }
+        }
+        unknown.sort();
+        unknown.truncate(UNKNOWN_MAX);
+        let shortened = unknown
+            .into_iter()
+            .map(|place| place.chars().take(UNKNOWN_CHARS).collect());
+        shortened.collect()
+    }
+
     /// Finds what the role may do with a table of the schema; `None`: nothing, or everything if it is a super_user's.
     pub(super) fn find_table(&self, table: &TableName) -> Option<&TableRights> {
         self.tables.get(table)
@@ -67,6 +95,25 @@ impl Role {
 }
 
 impl TableRights {
+    /// Returns the attributes that the rights name and the table cannot have.
+    fn unknown_in(&self, table: &CatalogTable, place: &str) -> Vec<String> {
+        let definition = &table.definition;
+        let is_unknown = |name: &str| !definition.open && definition.find_attribute(name).is_none();
+        let permitted = self
+            .attributes
+            .keys()
+            .map(|name| (name.as_str(), "attribute_permissions"));
+        let filtered = self.row_filter.iter().flat_map(RowFilter::attributes);
+        let mut unknown: Vec<String> = permitted
+            .chain(filtered.map(|name| (name, "row_filter")))
+            .filter(|(name, _)| is_unknown(name))
+            .map(|(name, member)| format!("{place}.{member}.{name}"))
+            .collect();
+        unknown.sort();
+        unknown.dedup();
+        unknown
+    }
+
     pub(super) fn may_read(&self, attribute: &str) -> bool {
         self.attributes.get(attribute).is_none_or(|rights| rights.read)
     }

@@ -1,7 +1,5 @@
 //! Reads roles and users from their records, and names what is no role (principal.proto).
 
-use std::collections::BTreeSet;
-
 use super::role::{AttributeRights, Role, TableRights};
 use super::row_filter::parse_filter;
 use crate::catalog::json::{Json, JsonObject};
@@ -105,10 +103,10 @@ fn read_role(name: &str, record: &[u8]) -> Result<Role, Fault> {
     Ok(role)
 }
 
-fn operations(value: &Json) -> Result<BTreeSet<String>, Fault> {
-    let mut operations = BTreeSet::new();
+fn operations(value: &Json) -> Result<Vec<String>, Fault> {
+    let mut operations = Vec::new();
     for (index, operation) in array("operations", value)?.iter().enumerate() {
-        operations.insert(text(&format!("operations[{index}]"), operation)?.to_owned());
+        operations.push(text(&format!("operations[{index}]"), operation)?.to_owned());
     }
     Ok(operations)
 }

@@ -37,6 +37,9 @@ impl AccessRecord {
         if entry.outcome.is_empty() {
             return Err(invalid("entries.outcome", "it is empty"));
         }
+        if entry.time_ms < 0 {
+            return Err(invalid("entries.time_ms", "it is negative"));
+        }
         for (field, text, limit) in [
             ("entries.method", &entry.method, NAME_LIMIT_BYTES),
             ("entries.outcome", &entry.outcome, NAME_LIMIT_BYTES),

@@ -76,6 +76,9 @@ impl AccessApi {
             given if given > ENTRIES_MAX => return Err(invalid("max_entries", "it is above 10000")),
             given => given,
         };
+        if request.from_time_ms < 0 || request.until_time_ms < 0 {
+            return Err(invalid("from_time_ms, until_time_ms", "one of them is negative"));
+        }
         let query = AccessQuery {
             after: request.after_number,
             entry_limit,
@@ -99,7 +102,8 @@ impl AccessApi {
         });
         Ok(ReadAccessResponse {
             entries: entries.collect::<Result<_, _>>()?,
-            progress: page.progress,
+            // Who asks for more than there is knows another log: it goes on at the end of this one.
+            progress: page.progress.min(page.bounds.newest),
             newest: page.bounds.newest,
             oldest: page.bounds.oldest,
         })

@@ -109,6 +109,26 @@ async fn b_15_3_the_access_log_has_its_own_numbers_and_chain_and_no_secrets() {
             );
         }
     }
+    // A reader that knows more than there is, since an older log was brought back, begins again at its end.
+    for after_number in [3, 4, u64::MAX] {
+        let request = ReadAccessRequest {
+            after_number,
+            ..ReadAccessRequest::default()
+        };
+        let page = access.read_access(request).await.unwrap().into_inner();
+        assert_eq!(
+            (page.entries.len(), page.progress, page.newest),
+            (0, 3, 3),
+            "{after_number}"
+        );
+    }
+    let early = access.record_access(record(vec![entry("", "ping", -1)])).await;
+    check_refused(
+        &early.unwrap_err(),
+        Code::InvalidArgument,
+        Reason::InvalidArgument,
+        None,
+    );
     let nothing = access.record_access(record(vec![])).await.unwrap_err();
     check_refused(&nothing, Code::InvalidArgument, Reason::InvalidArgument, None);
     let one_is_wrong = record(vec![entry("", "ping", 4), entry("", "", 4)]);

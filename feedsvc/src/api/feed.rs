@@ -16,12 +16,12 @@ use proto::feed::v1::{
 use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 
-use super::request::{Caller, admit, check_key, invalid};
+use super::request::{Caller, admit, check_key, hash_principal, invalid};
 use super::status::status;
 use super::watch::WatchStream;
 use super::watch_sight::WatchSight;
 use super::{log, search};
-use crate::access::{Action, Object, Operation, TableWriter};
+use crate::access::{Action, Object, Operation, Principal, TableWriter};
 use crate::catalog::{CatalogTable, GivenTimes, TableName, check_record, parse_object};
 use crate::commit::{Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey};
 use crate::entry::checked_traceparent;
@@ -87,7 +87,7 @@ impl FeedApi {
             },
         };
         let request_key = (!request.idempotency_key.is_empty()).then(|| RequestKey {
-            request_hash: hash_operations(&request.operations, puts),
+            request_hash: hash_request(&caller.principal, &request.operations, puts),
             key: request.idempotency_key,
         });
 
@@ -152,17 +152,15 @@ fn value_bytes(operation: &OperationMessage) -> usize {
     }
 }
 
-/// Hashes operations as they were sent, each with its length, which keeps them apart, and how they are to be applied
-/// where that is not as ever.
-fn hash_operations(operations: &[OperationMessage], puts: PutRules) -> [u8; 32] {
+/// Hashes what makes a request the same one: whose it is, with what decides what it sees and may write; how its operations are to be
+/// applied; and these as they were sent, each with its length, which keeps them apart.
+fn hash_request(principal: &Principal, operations: &[OperationMessage], puts: PutRules) -> [u8; 32] {
     let mut hasher = Sha256::new();
-    if puts != PutRules::default() {
-        hasher.update([
-            0,
-            u8::from(puts.skip_equal),
-            u8::from(puts.times == GivenTimes::Kept),
-        ]);
-    }
+    hash_principal(&mut hasher, principal);
+    hasher.update([
+        u8::from(puts.skip_equal),
+        u8::from(puts.times == GivenTimes::Kept),
+    ]);
     for operation in operations {
         hasher.update(operation.encode_length_delimited_to_vec());
     }
@@ -248,17 +246,17 @@ fn check_put(
     if value.len() > limit.saturating_add(FILLED_IN_BYTES) {
         return Err(too_large());
     }
-    if TableWriter::new(&caller.role, &caller.principal, &table.name).hides_attributes() {
-        // It may lack what its writer does not see, so it is checked where the record before is known.
-        return if value.len() > limit {
-            Err(too_large())
-        } else {
-            Ok(RecordAction::PartialPut { value })
-        };
+    if TableWriter::new(&caller.role, &caller.principal, &table.name).limits_attributes() {
+        // It may lack what its writer does not see, and what it may write is said before what fits: so it is checked where the record
+        // before is known.
+        return Ok(RecordAction::PartialPut {
+            value,
+            record_limit_bytes: limit,
+        });
     }
     let record = check_record(&table, key, &value, times)?;
     // What the service filled in does not count, so that a record that was read can be put again.
-    if value.len() > limit && record.written_bytes(&table) > limit {
+    if value.len() > limit && record.written_bytes(&table, &|_| true) > limit {
         return Err(too_large());
     }
     Ok(RecordAction::Put { value, table, record })

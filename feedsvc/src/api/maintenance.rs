@@ -1,5 +1,6 @@
 //! The calls of `feed.v1.Maintenance`.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -91,11 +92,11 @@ impl MaintenanceApi {
     async fn backup(&self, request: BackupRequest) -> Result<BackupResponse, Refusal> {
         self.admit(&request.feed, request.principal, Operation::Backup)?;
         let path = PathBuf::from(request.path);
-        if !path.is_absolute() || path.file_name().is_none() {
-            return Err(invalid("path", "it is no absolute path of a file"));
-        }
-        if !path.parent().is_some_and(|directory| directory.is_dir()) {
-            return Err(invalid("path", "its directory does not exist"));
+        let is_file_path =
+            path.is_absolute() && path.file_name().is_some() && !path.as_os_str().as_bytes().contains(&0);
+        if !is_file_path {
+            let problem = "it is no absolute path of a file on the service's machine";
+            return Err(Refusal::BackupPlace { path, problem });
         }
         let copied = whole_read::back_up(&self.feed, path.clone()).await?;
         info!(file = %path.display(), revision = copied.head.0, "made a backup");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use proto::feed::v1::{Principal as PrincipalMessage, Target as TargetMessage};
+use sha2::{Digest, Sha256};
 
 use crate::access::{Action, Denied, Object, Principal, Rights, Role, TableView, decide};
 use crate::catalog::{Catalog, TableName};
@@ -88,6 +89,21 @@ fn check_principal(principal: PrincipalMessage) -> Result<Principal, Refusal> {
         role,
         attributes: attributes.into_iter().collect(),
     })
+}
+
+/// Adds all that makes a principal who it is to a hash, each part with its length, which keeps them apart.
+pub(super) fn hash_principal(hasher: &mut Sha256, principal: &Principal) {
+    let Principal {
+        name,
+        role,
+        attributes,
+    } = principal;
+    hasher.update((attributes.len() as u64).to_be_bytes());
+    let attributes = attributes.iter().flat_map(|(name, value)| [name, value]);
+    for part in [name, role].into_iter().chain(attributes) {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
 }
 
 /// Returns the refusal of a field.

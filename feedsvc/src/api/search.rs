@@ -9,8 +9,8 @@ use proto::feed::v1::{
 };
 use sha2::{Digest, Sha256};
 
-use super::request::{Caller, admit, check_key};
-use crate::access::{Action, Object};
+use super::request::{Caller, admit, check_key, hash_principal};
+use crate::access::{Action, Object, Principal};
 use crate::catalog::TableName;
 use crate::catalog::json::Json;
 use crate::feed::Feed;
@@ -186,7 +186,7 @@ pub(super) async fn search(feed: &Feed, request: SearchRequest) -> Result<Search
         );
         return Err(ConditionFault::new("attributes", problem).into());
     }
-    let fingerprint = fingerprint(&reading.caller.principal.name, &fingerprint_fields);
+    let fingerprint = fingerprint(&reading.caller.principal, &fingerprint_fields);
     let query = Query {
         table: reading.table,
         condition: request.condition.map(read_condition).transpose()?,
@@ -288,11 +288,11 @@ fn record_message(key: String, record: StoredRecord) -> Record {
     }
 }
 
-/// Hashes what a cursor is bound to, as it was sent; each part with its length, which keeps them apart.
-fn fingerprint(principal: &str, search: &SearchRequest) -> Fingerprint {
+/// Hashes what a cursor is bound to, as it was sent: the search, and the principal with all that decides what it sees, since pages of
+/// different views are not pages of one search.
+fn fingerprint(principal: &Principal, search: &SearchRequest) -> Fingerprint {
     let mut hasher = Sha256::new();
-    hasher.update((principal.len() as u64).to_be_bytes());
-    hasher.update(principal);
+    hash_principal(&mut hasher, principal);
     hasher.update(search.encode_to_vec());
     hasher.finalize().into()
 }

@@ -247,6 +247,21 @@ async fn a_cursor_is_good_for_its_own_search_only_also_after_a_restart() {
             }),
             ..next.clone()
         },
+        // The same name, but perhaps not the same view.
+        SearchRequest {
+            principal: Some(Principal {
+                role: "other".to_owned(),
+                ..Principal::default()
+            }),
+            ..next.clone()
+        },
+        SearchRequest {
+            principal: Some(Principal {
+                attributes: [("tenant".to_owned(), "b".to_owned())].into(),
+                ..Principal::default()
+            }),
+            ..next.clone()
+        },
     ] {
         let refused = feed.search(other).await.unwrap_err();
         check_refused(&refused, Code::InvalidArgument, Reason::InvalidCursor, None);
@@ -320,10 +335,32 @@ async fn what_cannot_be_searched_is_refused_with_a_reason_and_what_to_do() {
             },
             "invalid `attributes[0]`",
         ),
+        (
+            search(compare("price", Comparator::Between, r#"[1,"2"]"#)),
+            r#"cannot compare `price` with the number 1 and the string "2"; allowed are two strings, two numbers or two booleans"#,
+        ),
+        (
+            search(compare("price", Comparator::Between, "[1]")),
+            "allowed is a list of two strings, two numbers or two booleans",
+        ),
     ] {
         let refused = feed.search(request).await.unwrap_err();
         check_refused(&refused, Code::InvalidArgument, Reason::InvalidArgument, None);
         assert!(refused.message().contains(message), "{}", refused.message());
+    }
+    for path in ["price.", ".price", "price..x", "."] {
+        for request in [
+            search(compare(path, Comparator::Equals, "1")),
+            SearchRequest {
+                sort: by(path, false),
+                ..search(None)
+            },
+        ] {
+            let refused = feed.search(request).await.unwrap_err();
+            check_refused(&refused, Code::InvalidArgument, Reason::InvalidArgument, None);
+            let message = refused.message();
+            assert!(message.contains("a name beside a dot is empty"), "{message}");
+        }
     }
     let empty = GetManyRequest {
         database: "data".to_owned(),
@@ -355,6 +392,32 @@ async fn what_cannot_be_searched_is_refused_with_a_reason_and_what_to_do() {
         "{}",
         refused.message()
     );
+    // The key is its own index.
+    for (condition, sort, expected) in [
+        (
+            compare("id", Comparator::StartsWith, r#""k""#),
+            by("stock", false),
+            "stock",
+        ),
+        (
+            compare("id", Comparator::GreaterThan, r#""a""#),
+            by("price", true),
+            "price",
+        ),
+        (
+            compare("id", Comparator::NotEquals, r#""k""#),
+            by("price", true),
+            "price",
+        ),
+    ] {
+        let request = SearchRequest {
+            sort,
+            ..search(condition)
+        };
+        let refused = feed.search(request).await.unwrap_err();
+        let told = Some(("attributes", expected));
+        check_refused(&refused, Code::ResourceExhausted, Reason::ScanLimit, told);
+    }
     let broken = feed
         .commit(commit(vec![operation(
             "k0",

@@ -90,7 +90,8 @@ pub(super) fn status(refusal: Refusal) -> Status {
             metadata.extend(attribute.map(|attribute| ("attribute", attribute)));
             (Code::PermissionDenied, Reason::PermissionDenied, metadata)
         }
-        Refusal::NotCopied { .. } => (Code::Unavailable, Reason::Unavailable, vec![]),
+        Refusal::BackupPlace { .. } => (Code::InvalidArgument, Reason::InvalidArgument, vec![]),
+        Refusal::BackupFailed { .. } => (Code::FailedPrecondition, Reason::BackupFailed, vec![]),
         Refusal::Unavailable => (Code::Unavailable, Reason::Unavailable, vec![]),
         Refusal::Internal(cause) => {
             error!(error = %cause, "a call failed");

@@ -1,5 +1,6 @@
 //! Tests of the calls over real connections, in one process.
 
+mod limits;
 mod log;
 mod maintenance;
 
@@ -14,8 +15,8 @@ use proto::feed::v1::record_operation::Action;
 use proto::feed::v1::sessions_client::SessionsClient;
 use proto::feed::v1::{
     CommitRequest, CreateSessionRequest, Delete, Entry, GetCatalogRequest, GetRequest, LatestForRequest,
-    OpenStreamRequest, Patch, Put, ReadLogRequest, RecordOperation, SubscribeRequest, Target, WatchRequest,
-    WatchResponse,
+    OpenStreamRequest, Patch, Principal, Put, ReadLogRequest, RecordOperation, SubscribeRequest, Target,
+    WatchRequest, WatchResponse,
 };
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -280,6 +281,42 @@ async fn refusals_carry_their_reason() {
 }
 
 #[tokio::test]
+async fn an_idempotency_key_belongs_to_a_name_and_its_request_to_role_and_attributes() {
+    let bench = Bench::new();
+    let served = Served::start(bench.open().await).await;
+    let mut feed = served.feed().await;
+    let principal = |name: &str, role: &str, tenant: &str| Principal {
+        name: name.to_owned(),
+        role: role.to_owned(),
+        attributes: [("tenant".to_owned(), tenant.to_owned())].into(),
+    };
+    let request = |principal: Principal| CommitRequest {
+        principal: Some(principal),
+        idempotency_key: "k".to_owned(),
+        ..commit(vec![put("a", "{}")])
+    };
+    let first = request(principal("svc", "r", "a"));
+    let answer = feed.commit(first.clone()).await.unwrap().into_inner();
+    let again = feed.commit(first).await.unwrap().into_inner();
+    assert!(again.repeated && again.head == answer.head);
+    // Not applied again, and not answered with what another view of the data got.
+    for other in [
+        principal("svc", "r", "b"),
+        principal("svc", "other", "a"),
+        principal("svc", "", "a"),
+    ] {
+        let refused = feed.commit(request(other)).await.unwrap_err();
+        check_refused(&refused, Code::AlreadyExists, Reason::IdempotencyKeyReused, None);
+    }
+    // Another name has keys of its own; everybody without a name has them together.
+    for (name, repeated) in [("bob", false), ("", false), ("", true)] {
+        let answer = feed.commit(request(principal(name, "r", "a"))).await.unwrap();
+        assert_eq!(answer.into_inner().repeated, repeated, "{name:?}");
+    }
+    served.stop().await;
+}
+
+#[tokio::test]
 async fn a_watch_joins_store_and_ring_without_a_hole() {
     for (ring_bytes, include_values) in [(0, false), (700, false), (1 << 20, false), (700, true)] {
         let mut bench = Bench::new();
@@ -438,7 +475,7 @@ async fn session_commands_come_by_the_watch_in_order_with_the_changes() {
         Some(("limit", "1")),
     );
     let foreign = SubscribeRequest {
-        principal: Some(proto::feed::v1::Principal {
+        principal: Some(Principal {
             name: "bob".to_owned(),
             ..Default::default()
         }),

@@ -50,8 +50,9 @@ pub(crate) struct ValidRecord {
 }
 
 impl ValidRecord {
-    /// Returns how much of the record came from its writer, in bytes: without primary key and the service's own attributes.
-    pub(crate) fn written_bytes(&self, table: &CatalogTable) -> usize {
+    /// Returns how much of the record came from its writer, in bytes: without primary key, the service's own attributes, and those
+    /// that it is not shown.
+    pub(crate) fn written_bytes(&self, table: &CatalogTable, shows: &dyn Fn(&str) -> bool) -> usize {
         let is_filled_in = |name: &String| {
             let attribute = table.definition.find_attribute(name);
             attribute.is_some_and(|attribute| attribute.primary_key || attribute.is_stamped())
@@ -59,7 +60,7 @@ impl ValidRecord {
         let Ok(Json::Object(mut written)) = Json::parse(&self.text) else {
             return self.text.len();
         };
-        written.retain(|name, _| !is_filled_in(name));
+        written.retain(|name, _| !is_filled_in(name) && shows(name));
         object_to_text(&written).len()
     }
 
@@ -104,23 +105,32 @@ impl ValidRecord {
         text.into()
     }
 
-    /// Whether the record stands in the store already, as `before`; times that the service would fill in do not count.
-    pub(crate) fn is_stored_as(&self, table: &CatalogTable, before: &[u8]) -> bool {
-        let Ok(Json::Object(stored)) = Json::parse(before) else {
+    /// Whether the record stands in the store already, as `before`, as far as its writer is shown; times that the service would fill in do
+    /// not count.
+    pub(crate) fn is_stored_as(
+        &self,
+        table: &CatalogTable,
+        before: &[u8],
+        shows: &dyn Fn(&str) -> bool,
+    ) -> bool {
+        let Ok(Json::Object(mut stored)) = Json::parse(before) else {
             return false;
         };
         let Ok(Json::Object(mut record)) = Json::parse(&self.text) else {
             return false;
         };
-        for attribute in &table.definition.attributes {
-            if attribute.is_stamped() && !record.contains_key(&attribute.name) {
+        stored.retain(|name, _| shows(name));
+        record.retain(|name, _| shows(name));
+        let stamped = table.definition.attributes.iter();
+        for attribute in stamped.filter(|attribute| attribute.is_stamped() && shows(&attribute.name)) {
+            if !record.contains_key(&attribute.name) {
                 let Some(time) = stored.get(&attribute.name) else {
                     return false;
                 };
                 record.insert(attribute.name.clone(), time.clone());
             }
         }
-        object_to_text(&record).as_bytes() == before
+        object_to_text(&record) == object_to_text(&stored)
     }
 }
 
@@ -136,7 +146,7 @@ pub(crate) fn check_record(
     value: &[u8],
     times: GivenTimes,
 ) -> Result<ValidRecord, RecordFault> {
-    check_object(table, key, parse_object(table, value)?, times)
+    check_object(table, key, parse_object(table, value)?, times, &|_| true)
 }
 
 /// Parses what is to be a record, or a patch of one.
@@ -179,18 +189,31 @@ pub(crate) fn merge_patch(record: &mut JsonObject, patch: &JsonObject) {
     }
 }
 
-/// Checks a parsed record, as [`check_record`] does.
+/// Checks a parsed record, as [`check_record`] does. A fault names only attributes that the writer `knows`, and shows nothing of others.
 pub(crate) fn check_object(
     table: &CatalogTable,
     key: &str,
     object: JsonObject,
     times: GivenTimes,
+    knows: &dyn Fn(&str) -> bool,
 ) -> Result<ValidRecord, RecordFault> {
-    let fault = |attribute: &str, found: String, allowed: String| RecordFault {
-        table: table.name.clone(),
-        attribute: attribute.to_owned(),
-        found,
-        allowed,
+    // `place` is the attribute, or something in it.
+    let fault_in = |attribute: &str, place: String, found: String, allowed: String| {
+        let (place, found, allowed) = if attribute.is_empty() || knows(attribute) {
+            (place, found, allowed)
+        } else {
+            let found = "wrong in an attribute that its writer may not see".to_owned();
+            (String::new(), found, "what the table declares".to_owned())
+        };
+        RecordFault {
+            table: table.name.clone(),
+            attribute: place,
+            found,
+            allowed,
+        }
+    };
+    let fault = |attribute: &str, found: String, allowed: String| {
+        fault_in(attribute, attribute.to_owned(), found, allowed)
     };
     let Some((primary_key, key_scalar)) = table.definition.find_primary_key() else {
         return Err(fault(
@@ -235,7 +258,7 @@ pub(crate) fn check_object(
                 }
             }
             Some(attribute) => check_value(&attribute.attribute_type, &name, &value)
-                .map_err(|(place, found, allowed)| fault(&place, found, allowed))?,
+                .map_err(|(place, found, allowed)| fault_in(&name, place, found, allowed))?,
             None if table.definition.open => {}
             None => {
                 let names: Vec<&str> = table
@@ -243,7 +266,9 @@ pub(crate) fn check_object(
                     .attributes
                     .iter()
                     .map(|attribute| attribute.name.as_str())
+                    .filter(|name| knows(name))
                     .collect();
+                // The writer named it, or an earlier schema had it.
                 return Err(fault(
                     &name,
                     "not declared".to_owned(),
@@ -423,7 +448,11 @@ mod tests {
         ] {
             let record = check_record(&table, "1", value.as_bytes(), times).unwrap();
             let before = br#"{"id":"1","name":"x","made":"2000-01-01","changed":"THEN"}"#;
-            assert_eq!(record.is_stored_as(&table, before), expected, "{value}");
+            assert_eq!(
+                record.is_stored_as(&table, before, &|_| true),
+                expected,
+                "{value}"
+            );
         }
     }
 

@@ -102,7 +102,7 @@ pub(crate) struct RecordOperation {
 impl RecordOperation {
     fn size_bytes(&self) -> usize {
         let value = match &self.action {
-            RecordAction::Put { value, .. } | RecordAction::PartialPut { value } => value.len(),
+            RecordAction::Put { value, .. } | RecordAction::PartialPut { value, .. } => value.len(),
             RecordAction::Patch { size_bytes, .. } => *size_bytes,
             RecordAction::Delete => 0,
         };
@@ -129,9 +129,11 @@ pub(crate) enum RecordAction {
         /// `value`, checked against `table`.
         record: ValidRecord,
     },
-    /// A put by a writer who does not see all attributes: checked once it is completed with those that it does not see.
+    /// A put by a writer who may not see or write all attributes: checked once it is completed with those that it does not see.
     PartialPut {
         value: Bytes,
+        /// How large the record may be, as its writer sees it.
+        record_limit_bytes: usize,
     },
     /// A JSON Merge Patch, which can be checked only against the record that it meets.
     Patch {

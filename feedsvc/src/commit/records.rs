@@ -12,7 +12,7 @@ use super::proposal::{Condition, PutRules, RecordAction, RecordCommit, RecordOpe
 use crate::access::{Intent, RightsChange, TableWriter};
 use crate::catalog::json::{Json, JsonObject};
 use crate::catalog::{
-    CatalogTable, GivenTimes, TableId, ValidRecord, check_object, check_record, merge_patch, parse_object,
+    CatalogTable, GivenTimes, TableId, ValidRecord, check_object, merge_patch, parse_object,
 };
 use crate::entry::{CommitHeader, encode_change};
 use crate::refusal::Refusal;
@@ -27,6 +27,11 @@ pub(crate) const REQUEST_KEY_LIFETIME_MS: i64 = 24 * 60 * 60 * 1_000;
 const RECORDS_LIMIT_BYTES: usize = 16 * 1024 * 1024;
 /// The records that a commit replaces and removes may have so much together: they are in memory until it is written.
 const REPLACED_LIMIT_BYTES: usize = 256 * 1024 * 1024;
+/// How many limits more a record, and the patched records of a commit, may have with what their writer does not see (feed.proto,
+/// "Rights"): so many roles may hide attributes from each other and each fill a record before one of them could notice the others.
+const HIDDEN_RESERVE: usize = 3;
+/// The same for what a commit replaces and removes, which is more in memory.
+const HIDDEN_REPLACED_RESERVE: usize = 1;
 
 /// Applies a commit, or gives the answer that it got before.
 pub(super) fn run(
@@ -163,18 +168,13 @@ fn plan<'a>(
         let after = match &request.action {
             RecordAction::Put { .. } | RecordAction::PartialPut { .. } | RecordAction::Patch { .. } => {
                 let before = before.as_ref().map(|record| record.value.as_ref());
-                let stored = record_to_store(table, request, &writer, before, &now, commit.puts)?;
+                let stored = record_to_store(table, request, intent, &writer, before, &now, commit.puts)?;
                 // Before anything is left out: whether an attribute that its writer does not see is equal is not for it to learn.
-                if writer.is_limited() {
-                    let named = named_attributes(&request.action);
-                    writer
-                        .check_change(intent, table, &named, before, &stored.value)
-                        .map_err(Refusal::from)?;
-                }
+                writer.check_row(intent, &stored.value).map_err(Refusal::from)?;
                 if stored.is_as_before {
                     results.push(OperationResult {
-                        revision: 0,
                         existed: true,
+                        ..OperationResult::default()
                     });
                     continue;
                 }
@@ -185,17 +185,21 @@ fn plan<'a>(
             }
             RecordAction::Delete => None,
         };
-        sizes.add(request, before.as_ref(), after.as_ref())?;
+        sizes.add(request, &writer, before.as_ref(), after.as_ref())?;
         let existed = before.is_some();
         let has_changed = existed || after.is_some();
-        results.push(OperationResult {
+        let mut result = OperationResult {
             revision: if has_changed { revision.0 } else { 0 },
             existed,
-        });
+            unknown: Vec::new(),
+        };
         if has_changed {
             let value = after.as_ref().map(|record| record.value.as_ref());
             let rights_change =
                 RightsChange::read(&request.table, &request.key, value).map_err(Refusal::from)?;
+            if let Some(RightsChange::Role(_, Some(role))) = &rights_change {
+                result.unknown = role.unknown(&draft.catalog);
+            }
             rights_changes.extend(rights_change);
             if commit.operations.len() > 1 {
                 overlay.insert(place, after.clone());
@@ -207,6 +211,7 @@ fn plan<'a>(
                 after,
             });
         }
+        results.push(result);
     }
     Ok(Plan {
         changes,
@@ -265,38 +270,53 @@ fn precondition_failed(request: &RecordOperation, present: Option<&StoredRecord>
 /// How much a commit holds in memory before it is written.
 #[derive(Default)]
 struct Sizes {
-    patched_bytes: usize,
-    replaced_bytes: usize,
+    patched: Size,
+    replaced: Size,
+}
+
+/// How much of something there is, in bytes.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    /// As the commit's writer sees it, who is held to that: the sum of what it does not see is not for it to learn.
+    shown: usize,
+    /// With what it does not see.
+    whole: usize,
+}
+
+impl Size {
+    fn add(&mut self, writer: &TableWriter<'_>, record: Option<&StoredRecord>) {
+        if let Some(record) = record {
+            self.shown += writer.shown_bytes(&record.value);
+            self.whole += record.value.len();
+        }
+    }
+
+    /// Checks both against a limit and the reserve for what is hidden.
+    fn check(self, what: &'static str, limit: usize, reserve_limits: usize) -> Result<(), Refusal> {
+        if self.shown > limit || self.whole > limit.saturating_mul(1 + reserve_limits) {
+            return Err(Refusal::TooLarge { what, limit });
+        }
+        Ok(())
+    }
 }
 
 impl Sizes {
     fn add(
         &mut self,
         request: &RecordOperation,
+        writer: &TableWriter<'_>,
         before: Option<&StoredRecord>,
         after: Option<&StoredRecord>,
     ) -> Result<(), Refusal> {
-        self.replaced_bytes += before.map_or(0, |record| record.value.len());
+        self.replaced.add(writer, before);
         if matches!(request.action, RecordAction::Patch { .. }) {
-            self.patched_bytes += after.map_or(0, |record| record.value.len());
+            self.patched.add(writer, after);
         }
-        for (bytes, limit, what) in [
-            (
-                self.patched_bytes,
-                RECORDS_LIMIT_BYTES,
-                "the sum of the commit's patched records",
-            ),
-            (
-                self.replaced_bytes,
-                REPLACED_LIMIT_BYTES,
-                "the sum of the records that the commit replaces or removes",
-            ),
-        ] {
-            if bytes > limit {
-                return Err(Refusal::TooLarge { what, limit });
-            }
-        }
-        Ok(())
+        let what = "the sum of the commit's patched records";
+        self.patched.check(what, RECORDS_LIMIT_BYTES, HIDDEN_RESERVE)?;
+        let what = "the sum of the records that the commit replaces or removes";
+        self.replaced
+            .check(what, REPLACED_LIMIT_BYTES, HIDDEN_REPLACED_RESERVE)
     }
 }
 
@@ -312,12 +332,19 @@ struct RecordToStore {
 fn record_to_store(
     table: &Arc<CatalogTable>,
     request: &RecordOperation,
+    intent: Intent,
     writer: &TableWriter<'_>,
     before: Option<&[u8]>,
     now: &dyn Fn() -> String,
     puts: PutRules,
 ) -> Result<RecordToStore, Refusal> {
-    let value = match &request.action {
+    let check = |named: &JsonObject, after: JsonObject, times: GivenTimes| {
+        if writer.limits_attributes() {
+            writer.check_attributes(intent, table, named, before, &after)?;
+        }
+        check_object(table, &request.key, after, times, &|name| writer.knows(name)).map_err(Refusal::from)
+    };
+    match &request.action {
         RecordAction::Patch {
             patch,
             record_limit_bytes,
@@ -329,66 +356,78 @@ fn record_to_store(
             let mut patched = parse_object(table, before)?;
             merge_patch(&mut patched, patch);
             // The times in it are those of the record before.
-            let record = check_object(table, &request.key, patched, GivenTimes::Replaced)?;
+            let record = check(patch, patched, GivenTimes::Replaced)?;
             let value = record.stamped(table, Some(before), now);
-            // A put of the same record would be as large without what the service fills in.
-            if value.len() > *record_limit_bytes && record.written_bytes(table) > *record_limit_bytes {
-                return Err(Refusal::TooLarge {
-                    what: "the patched record",
-                    limit: *record_limit_bytes,
-                });
-            }
-            return Ok(RecordToStore {
+            check_size(
+                "the patched record",
+                table,
+                writer,
+                &record,
+                &value,
+                *record_limit_bytes,
+            )?;
+            Ok(RecordToStore {
                 value,
                 is_as_before: false,
-            });
+            })
         }
         RecordAction::Put {
             table: checked_against,
             record,
             ..
-        } if Arc::ptr_eq(checked_against, table) && !writer.hides_attributes() => {
-            return Ok(put_to_store(record, table, before, now, puts));
+        } if Arc::ptr_eq(checked_against, table) && !writer.limits_attributes() => Ok(RecordToStore {
+            value: record.stamped(table, before, now),
+            is_as_before: puts.skip_equal
+                && before.is_some_and(|before| record.is_stored_as(table, before, &|_| true)),
+        }),
+        RecordAction::Put { value, .. } | RecordAction::PartialPut { value, .. } => {
+            let put = parse_object(table, value)?;
+            let after = match before {
+                Some(before) => writer.completed(put.clone(), &object(before)),
+                None => put.clone(),
+            };
+            let record = check(&put, after, puts.times)?;
+            let value = record.stamped(table, before, now);
+            if let RecordAction::PartialPut {
+                record_limit_bytes, ..
+            } = &request.action
+            {
+                check_size("the record", table, writer, &record, &value, *record_limit_bytes)?;
+            }
+            let shows = |name: &str| writer.shows(name);
+            // What names an attribute that its writer does not see is a write: else equal or not would tell its value.
+            let is_comparable = puts.skip_equal && put.keys().all(|name| shows(name));
+            Ok(RecordToStore {
+                value,
+                is_as_before: is_comparable
+                    && before.is_some_and(|before| record.is_stored_as(table, before, &shows)),
+            })
         }
-        RecordAction::Put { value, .. } | RecordAction::PartialPut { value } => value,
-        RecordAction::Delete => {
-            return Ok(RecordToStore {
-                value: Bytes::new(),
-                is_as_before: false,
-            });
-        }
-    };
-    let record = match (before, Json::parse(value)) {
-        (Some(before), Ok(Json::Object(put))) if writer.hides_attributes() => {
-            let completed = writer.completed(put, &object(before));
-            check_object(table, &request.key, completed, puts.times)?
-        }
-        // What is no object is refused by the check.
-        (_, _) => check_record(table, &request.key, value, puts.times)?,
-    };
-    Ok(put_to_store(&record, table, before, now, puts))
+        RecordAction::Delete => Ok(RecordToStore {
+            value: Bytes::new(),
+            is_as_before: false,
+        }),
+    }
 }
 
-fn put_to_store(
-    record: &ValidRecord,
+/// Checks how large a record is; what the service filled in and what its writer does not see does not count.
+fn check_size(
+    what: &'static str,
     table: &CatalogTable,
-    before: Option<&[u8]>,
-    now: &dyn Fn() -> String,
-    puts: PutRules,
-) -> RecordToStore {
-    RecordToStore {
-        value: record.stamped(table, before, now),
-        is_as_before: puts.skip_equal && before.is_some_and(|before| record.is_stored_as(table, before)),
+    writer: &TableWriter<'_>,
+    record: &ValidRecord,
+    value: &Bytes,
+    limit: usize,
+) -> Result<(), Refusal> {
+    if value.len() <= limit {
+        return Ok(());
     }
-}
-
-/// Returns the attributes that an operation itself names.
-fn named_attributes(action: &RecordAction) -> JsonObject {
-    match action {
-        RecordAction::Put { value, .. } | RecordAction::PartialPut { value } => object(value),
-        RecordAction::Patch { patch, .. } => patch.clone(),
-        RecordAction::Delete => JsonObject::new(),
+    let is_beyond_reserve =
+        writer.hides_attributes() && value.len() > limit.saturating_mul(1 + HIDDEN_RESERVE);
+    if is_beyond_reserve || record.written_bytes(table, &|name| writer.shows(name)) > limit {
+        return Err(Refusal::TooLarge { what, limit });
     }
+    Ok(())
 }
 
 /// Reads a record; what is none has no attributes.

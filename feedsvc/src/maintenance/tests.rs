@@ -313,10 +313,7 @@ async fn a_backup_of_a_running_store_is_of_one_moment_and_restores() {
     writer.await.unwrap();
     assert_eq!(copied.size_bytes, std::fs::metadata(&file).unwrap().len());
     let again = whole_read::back_up(&feed, file.clone()).await;
-    assert!(matches!(
-        again,
-        Err(Refusal::InvalidArgument { field: "path", .. })
-    ));
+    assert!(matches!(again, Err(Refusal::BackupPlace { .. })));
     assert_eq!(names(place.path()), ["backup"]);
 
     let verification = sqlite::verify_file(&file).unwrap();
@@ -432,7 +429,7 @@ async fn a_backup_that_is_cancelled_or_fails_leaves_no_file() {
         .copy_to(&place.path().join("backup"), &|| true);
     assert!(matches!(cancelled, Err(crate::store::CopyError::Cancelled)));
     let nowhere = whole_read::back_up(&feed, place.path().join("absent/backup")).await;
-    assert!(matches!(nowhere, Err(Refusal::NotCopied { .. })));
+    assert!(matches!(nowhere, Err(Refusal::BackupPlace { .. })));
     assert_eq!(names(place.path()), Vec::<String>::new());
     service.close().await;
 }

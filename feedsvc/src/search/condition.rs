@@ -246,14 +246,19 @@ impl Comparison {
                 Json::Array(bounds) => match bounds.as_slice() {
                     [low, high] if OrderedType::find(low).is_some() => {
                         if OrderedType::find(low) != OrderedType::find(high) {
-                            return fault("a list of two values of one type");
+                            let problem = format!(
+                                "`{comparator}` cannot compare `{attribute}` with {} and {}; allowed are two strings, two numbers or two booleans",
+                                low.describe(),
+                                high.describe()
+                            );
+                            return Err(ConditionFault::new(format!("{place}.value"), problem));
                         }
                         vec![sort_key(low), sort_key(high)]
                     }
-                    _ => return fault("a list of two strings, numbers or booleans"),
+                    _ => return fault("a list of two strings, two numbers or two booleans"),
                 },
                 Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Object(_) => {
-                    return fault("a list of two strings, numbers or booleans");
+                    return fault("a list of two strings, two numbers or two booleans");
                 }
             },
             Comparator::In => match &value {
@@ -310,6 +315,11 @@ impl AttributePath {
         }
         if text.len() > ATTRIBUTE_LIMIT_BYTES {
             let problem = format!("it has {} bytes; allowed are {ATTRIBUTE_LIMIT_BYTES}", text.len());
+            return Err(ConditionFault::new(place, problem));
+        }
+        if text.split('.').any(str::is_empty) {
+            let found = Json::String(text.to_owned()).describe();
+            let problem = format!("it is {found}, in which a name beside a dot is empty");
             return Err(ConditionFault::new(place, problem));
         }
         Ok(AttributePath(text.to_owned()))

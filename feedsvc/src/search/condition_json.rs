@@ -165,7 +165,7 @@ mod tests {
             ),
             (
                 r#"{"attribute":"a","comparator":"between","value":[1,"2"]}"#,
-                "invalid `row_filter.value`: `between` cannot compare `a` with an array; allowed is a list of two values of one type",
+                "invalid `row_filter.value`: `between` cannot compare `a` with the number 1 and the string \"2\"; allowed are two strings, two numbers or two booleans",
             ),
             (
                 r#"{"attribute":"a","comparator":"in","value":1}"#,

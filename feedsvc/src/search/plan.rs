@@ -3,7 +3,7 @@
 //! Whatever the choice, every record that is looked at is checked against the whole condition and stands at the same
 //! position, so a plan may change from one page to the next.
 
-use super::condition::{Comparator, Condition};
+use super::condition::{Comparator, Comparison, Condition};
 use super::query::{Query, SortStep};
 use super::ranges::{Ranges, index_ranges, key_ranges};
 use super::scan_limit::ScanLimit;
@@ -237,7 +237,17 @@ fn count_entries(
 
 /// Returns the attributes of a search whose index would help and is missing, or is in this state.
 fn missing_indexes(query: &Query, indexes: &[AttributeIndex], state: Option<IndexState>) -> Vec<String> {
+    let primary_key = query.table.find_primary_key();
+    // Keys are found and sorted without an index, as far as they are texts.
+    let is_sorted_by_key = |attribute: &str| primary_key == Some((attribute, Scalar::String));
+    let is_found_by_key = |comparison: &Comparison| {
+        primary_key.is_some_and(|(attribute, scalar)| {
+            let condition = Condition::Comparison(comparison.clone());
+            !key_ranges(&condition, attribute, scalar).is_everything()
+        })
+    };
     let sort = query.sort.first().map(|step| step.attribute.as_str());
+    let sort = sort.filter(|attribute| !is_sorted_by_key(attribute));
     let compared = query.condition.iter().flat_map(Condition::comparisons);
     let compared = compared
         .filter(|comparison| match comparison.comparator {
@@ -251,6 +261,7 @@ fn missing_indexes(query: &Query, indexes: &[AttributeIndex], state: Option<Inde
             | Comparator::In => true,
             Comparator::NotEquals | Comparator::Contains | Comparator::EndsWith => false,
         })
+        .filter(|comparison| !is_found_by_key(comparison))
         .map(|comparison| comparison.attribute.as_str());
     let mut missing: Vec<String> = Vec::new();
     for attribute in compared.chain(sort) {

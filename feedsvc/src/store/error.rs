@@ -64,6 +64,12 @@ pub(crate) enum CopyError {
     /// There is something at the copy's place.
     #[error("there is a file already")]
     Exists,
+    /// The copy's directory is none.
+    #[error("its directory does not exist")]
+    NoDirectory,
+    /// The copy would lie in the directory of the store.
+    #[error("it lies in the data directory")]
+    InsideStore,
     /// It was told to stop.
     #[error("it was cancelled")]
     Cancelled,
@@ -77,7 +83,11 @@ pub(crate) enum CopyError {
 
 impl From<rusqlite::Error> for CopyError {
     fn from(error: rusqlite::Error) -> CopyError {
-        CopyError::Store(error.into())
+        match error.sqlite_error_code() {
+            // Only the copy is written.
+            Some(rusqlite::ErrorCode::DiskFull) => CopyError::File(std::io::ErrorKind::StorageFull.into()),
+            _ => CopyError::Store(error.into()),
+        }
     }
 }
 

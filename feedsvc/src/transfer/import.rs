@@ -354,6 +354,7 @@ fn is_about_a_record(reason: Reason) -> bool {
         | Reason::ScanLimit
         | Reason::Compacted
         | Reason::LostHistory
+        | Reason::BackupFailed
         | Reason::Unavailable
         | Reason::Internal => false,
     }

@@ -90,7 +90,7 @@ impl From<Status> for FeedError {
             Reason::LostHistory => FeedError::LostHistory,
             Reason::PermissionDenied => FeedError::PermissionDenied,
             Reason::Unavailable => FeedError::Unavailable,
-            Reason::UnknownFeed | Reason::Internal => {
+            Reason::UnknownFeed | Reason::BackupFailed | Reason::Internal => {
                 warn!(%status, "the feed service refused a call");
                 FeedError::Internal
             }

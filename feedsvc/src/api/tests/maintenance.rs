@@ -114,18 +114,45 @@ async fn a_backup_is_made_where_it_may_be() {
             .await
     };
     let inside = |name: &str| place.path().join(name).display().to_string();
-    for path in ["", "backup", "/", &inside("absent/backup"), &inside("..")] {
-        let refused = back_up(path.to_owned()).await.unwrap_err();
+    let in_data = |name: &str| bench.data().join(name).display().to_string();
+    std::fs::create_dir(bench.data().join("backups")).unwrap();
+    std::fs::write(inside("file"), "x").unwrap();
+    std::os::unix::fs::symlink(bench.data(), inside("link")).unwrap();
+    std::os::unix::fs::symlink("nowhere", inside("dangling")).unwrap();
+    for (path, told) in [
+        (String::new(), "no absolute path of a file"),
+        ("backup".to_owned(), "no absolute path of a file"),
+        ("/".to_owned(), "no absolute path of a file"),
+        (inside(".."), "no absolute path of a file"),
+        (inside("absent/backup"), "its directory does not exist"),
+        (inside("file/backup"), "its directory does not exist"),
+        (inside("file"), "there is a file already"),
+        (inside("dangling"), "there is a file already"),
+        (in_data("backup"), "outside of it"),
+        (in_data("feed.sqlite"), "outside of it"),
+        (in_data("backups/backup"), "outside of it"),
+        (inside("link/backup"), "outside of it"),
+        (inside(&"x".repeat(300)), "cannot be written"),
+        ("/proc/backup".to_owned(), "cannot be written"),
+        (inside("with\0zero"), "no absolute path of a file"),
+    ] {
+        let refused = back_up(path.clone()).await.unwrap_err();
         check_refused(&refused, Code::InvalidArgument, Reason::InvalidArgument, None);
+        let message = refused.message();
+        assert!(
+            message.contains(told) && message.contains(&path),
+            "{path:?}: {message}"
+        );
+        // Words of the operating system are for the service's log.
+        assert!(!message.contains("os error"), "{message}");
     }
+    let names = std::fs::read_dir(place.path()).unwrap().count();
+    assert_eq!(names, 3, "nothing was left behind");
     let done = back_up(inside("backup")).await.unwrap().into_inner();
     assert_eq!(
         (done.head, done.bytes),
         (3, std::fs::metadata(inside("backup")).unwrap().len())
     );
-    let exists = back_up(inside("backup")).await.unwrap_err();
-    check_refused(&exists, Code::InvalidArgument, Reason::InvalidArgument, None);
-
     let verified = operator
         .verify(VerifyRequest::default())
         .await

@@ -34,8 +34,12 @@ pub(super) fn copy(
     let directory = target
         .parent()
         .ok_or_else(|| Error::from(ErrorKind::InvalidFilename))?;
-    if target.try_exists()? {
-        return Err(CopyError::Exists);
+    check_directory(source, directory)?;
+    // A link that leads nowhere is something too.
+    match target.symlink_metadata() {
+        Ok(_) => return Err(CopyError::Exists),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error.into()),
     }
     let partial = PartialFile::create(target)?;
     let mut connection = connect_for_reading(source)?;
@@ -49,6 +53,26 @@ pub(super) fn copy(
     partial.publish(target)?;
     File::open(directory)?.sync_all()?;
     Ok(Copied { head, size_bytes })
+}
+
+/// Checks that the copy's directory is there, and is not in that of the store, where it would be taken for a part of it and be lost with it.
+fn check_directory(source: &Path, directory: &Path) -> Result<(), CopyError> {
+    let directory = match directory.canonicalize() {
+        Ok(directory) if directory.is_dir() => directory,
+        Ok(_) => return Err(CopyError::NoDirectory),
+        Err(error) => {
+            return Err(match error.kind() {
+                ErrorKind::NotFound | ErrorKind::NotADirectory => CopyError::NoDirectory,
+                _ => error.into(),
+            });
+        }
+    };
+    if let Some(store) = source.parent()
+        && directory.starts_with(store.canonicalize()?)
+    {
+        return Err(CopyError::InsideStore);
+    }
+    Ok(())
 }
 
 /// Copies a database into an empty file, which then needs no other files beside it; returns the head of what was copied.

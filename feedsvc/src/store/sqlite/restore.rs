@@ -215,6 +215,10 @@ fn copy_failed(error: CopyError, backup: &Path, directory: &Path) -> RestoreErro
         CopyError::Exists => RestoreError::NotEmpty {
             directory: directory.to_owned(),
         },
+        CopyError::NoDirectory | CopyError::InsideStore => RestoreError::Backup {
+            file: backup.to_owned(),
+            problem: error.to_string(),
+        },
         CopyError::Store(error) => RestoreError::Backup {
             file: backup.to_owned(),
             problem: error.to_string(),
