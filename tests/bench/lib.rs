@@ -10,7 +10,8 @@
 //!
 //! Reading order: [`plan`] says what is run, [`run`] runs it, on [`subject`]s (server, sessions and publisher together);
 //! [`load`] is the client side of the sessions, [`measure`] counts, [`report`] shows. [`floor`] and [`rmcp_server`]
-//! are the servers to compare with. [`feed`] is a benchmark of its own, with a program of its own: the feed service alone.
+//! are the servers to compare with. [`feed`] and [`resume`] are benchmarks of their own, with programs of their own, which report by [`ratios`]: the feed service alone, and
+//! streams that resume after a kill.
 
 pub mod plan;
 pub mod run;
@@ -19,9 +20,11 @@ pub mod load;
 pub mod measure;
 pub mod subject;
 
+pub mod ratios;
 pub mod report;
 
 pub mod feed;
+pub mod resume;
 
 pub mod floor;
 pub mod rmcp_server;

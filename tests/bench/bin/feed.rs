@@ -23,7 +23,7 @@ fn run(plan: &Plan) -> anyhow::Result<ExitCode> {
     let report = feed::run(plan)?;
     println!("{report}");
     if let Some(folder) = &plan.out {
-        println!("written to {}", report.write(folder)?.display());
+        println!("written to {}", report.write(folder, &plan.name)?.display());
     }
     let missed = plan.enforce && report.misses_a_bar();
     Ok(if missed {

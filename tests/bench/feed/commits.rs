@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::ensure;
 
+use crate::ratios::{Figure, Report};
 use super::plan::Plan;
-use super::report::{Figure, Report};
 use super::service::{FeedService, runtime, write};
 use super::sqlite::SqliteLoop;
 
@@ -53,7 +53,7 @@ pub fn measure(plan: &Plan, folder: &Path, report: &mut Report) -> anyhow::Resul
     });
     report.note(format!(
         "CPU of the service per commit, all threads: {}",
-        super::report::summary(&cpu, "µs")
+        crate::ratios::summary(&cpu, "µs")
     ));
     report.note(format!(
         "a group of the service had {group} commits on average, counted in a run of its own"

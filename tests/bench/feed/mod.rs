@@ -5,7 +5,7 @@
 //! that is slow today is slow for both.
 //!
 //! Reading order: [`plan`] says what is run; [`service`] starts a feed service and writes to it, by [`writer`]; [`commits`] with [`sqlite`],
-//! [`watch`] with [`bare`], and [`watches`] are the rows; [`report`] shows.
+//! [`watch`] with [`bare`], and [`watches`] are the rows.
 
 pub mod plan;
 
@@ -20,13 +20,10 @@ pub mod watch;
 
 pub mod watches;
 
-pub mod report;
-
 use anyhow::Context as _;
 
-use crate::measure::machine::Origin;
+use crate::ratios::Report;
 use plan::{Plan, Row};
-use report::Report;
 
 /// Runs everything that the plan asks for.
 ///
@@ -46,7 +43,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<Report> {
 }
 
 fn measure(plan: &Plan, folder: &std::path::Path) -> anyhow::Result<Report> {
-    let mut report = Report::new(Origin::read(), plan);
+    let mut report = Report::new("Feed service", plan.quick);
     for row in &plan.rows {
         eprintln!("{row:?}");
         match row {

@@ -14,8 +14,8 @@ use tonic::codegen::http::uri::PathAndQuery;
 
 use super::bare::RawCodec;
 use super::plan::Plan;
-use super::report::{Figure, Report};
 use super::service::{FeedService, commit, connect, put, runtime};
+use crate::ratios::{Figure, Report};
 use crate::subject::process::ServerProcess;
 
 /// Where the service has the changes.

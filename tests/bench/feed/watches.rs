@@ -7,8 +7,8 @@ use proto::feed::v1::{TableFilter, WatchRequest, WatchResponse};
 use tokio::runtime::Runtime;
 use tonic::Streaming;
 
+use crate::ratios::{Figure, Report};
 use super::plan::Plan;
-use super::report::{Figure, Report};
 use super::service::{FeedService, runtime, write};
 
 /// Takes the row's samples: one writer, whose every commit could wake everybody, and many.

@@ -34,27 +34,77 @@ pub fn open_sessions(address: SocketAddr, door: Door, count: usize) -> anyhow::R
         while next.fetch_add(1, Ordering::Relaxed) < count {
             streams.push(match door {
                 Door::Plain => Connection::open(address)?.into_stream("/stream", &[])?,
-                Door::Mcp => open_mcp(address, &mut requests)?,
+                Door::Mcp => open_mcp(address, &mut requests)?.1,
             });
         }
         Ok(streams)
     };
-    let mut streams = Vec::with_capacity(count);
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..OPENING_THREADS.min(count))
-            .map(|_| scope.spawn(open_some))
-            .collect();
-        for thread in threads {
-            let opened = thread
-                .join()
-                .map_err(|_| anyhow!("a thread that opens sessions panicked"))?;
-            streams.extend(opened.context("cannot open a session")?);
+    at_once(count, open_some)
+}
+
+/// Opens `count` sessions of MCP, each with a stream and one subscription, and returns them with their ids.
+///
+/// # Errors
+/// Any of them cannot be opened.
+pub fn open_mcp_sessions(address: SocketAddr, count: usize) -> anyhow::Result<Vec<(String, OpenStream)>> {
+    let next = AtomicUsize::new(0);
+    at_once(count, || {
+        let mut requests = Connection::open(address)?;
+        let mut sessions = Vec::new();
+        while next.fetch_add(1, Ordering::Relaxed) < count {
+            sessions.push(open_mcp(address, &mut requests)?);
+        }
+        Ok(sessions)
+    })
+}
+
+/// Opens the streams of sessions again, after the frame with this id.
+///
+/// # Errors
+/// Any of them cannot be opened.
+pub fn resume_mcp_sessions(
+    address: SocketAddr,
+    sessions: &[String],
+    last_id: u64,
+) -> anyhow::Result<Vec<OpenStream>> {
+    let next = AtomicUsize::new(0);
+    let last_id = last_id.to_string();
+    at_once(sessions.len(), || {
+        let mut streams = Vec::new();
+        while let Some(session) = sessions.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let headers = [
+                ("Accept", "text/event-stream"),
+                ("Mcp-Session-Id", session),
+                ("MCP-Protocol-Version", "2025-11-25"),
+                ("Last-Event-ID", &last_id),
+            ];
+            streams.push(Connection::open(address)?.into_stream("/mcp", &headers)?);
         }
         Ok(streams)
     })
 }
 
-fn open_mcp(address: SocketAddr, requests: &mut Connection) -> anyhow::Result<OpenStream> {
+/// Runs `some` on as many threads as open sessions at once.
+fn at_once<T: Send>(
+    count: usize,
+    some: impl Fn() -> anyhow::Result<Vec<T>> + Sync,
+) -> anyhow::Result<Vec<T>> {
+    let mut all = Vec::with_capacity(count);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..OPENING_THREADS.min(count))
+            .map(|_| scope.spawn(&some))
+            .collect();
+        for thread in threads {
+            let opened = thread
+                .join()
+                .map_err(|_| anyhow!("a thread that opens sessions panicked"))?;
+            all.extend(opened.context("cannot open a session")?);
+        }
+        Ok(all)
+    })
+}
+
+fn open_mcp(address: SocketAddr, requests: &mut Connection) -> anyhow::Result<(String, OpenStream)> {
     let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
     let answer = requests.request("POST", "/mcp", &POST_HEADERS, initialize)?;
     let session = answer
@@ -85,7 +135,7 @@ fn open_mcp(address: SocketAddr, requests: &mut Connection) -> anyhow::Result<Op
         "cannot subscribe: {}",
         answer.body
     );
-    Ok(stream)
+    Ok((session.to_owned(), stream))
 }
 
 const POST_HEADERS: [(&str, &str); 2] = [

@@ -87,6 +87,16 @@ impl ServerProcess {
         value.with_context(|| format!("no {key} in \"{}\"", self.ready))
     }
 
+    /// Kills the process, which gets no chance to end anything, and waits until it is gone.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()

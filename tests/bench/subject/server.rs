@@ -67,7 +67,7 @@ pub(super) struct Started {
     pub(super) publisher: Publisher,
 }
 
-const SCHEMA: &str = r#"type Product @table(database: "data") @export {
+pub(crate) const SCHEMA: &str = r#"type Product @table(database: "data") @export {
   id: ID @primaryKey
   name: String
   price: Float

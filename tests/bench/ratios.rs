@@ -1,11 +1,10 @@
-//! What a run says: ratios with their intervals, absolute figures beside them, and whether a bar is met.
+//! What a run of pairs says: ratios with their intervals, absolute figures beside them, and whether a bar is met.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::plan::Plan;
 use crate::measure::machine::Origin;
 use crate::measure::stats::{Interval, Summary};
 
@@ -18,7 +17,8 @@ pub struct Report {
     figures: Vec<Figure>,
     notes: Vec<String>,
     origin: Origin,
-    plan: Plan,
+    subject: &'static str,
+    is_smoke: bool,
 }
 
 /// Samples of two sides, the n-th of both neighbours in time.
@@ -74,13 +74,14 @@ impl Figure {
 }
 
 impl Report {
-    /// Makes a report without figures.
-    pub fn new(origin: Origin, plan: &Plan) -> Report {
+    /// Makes a report without figures about a subject; a smoke run is said to be one.
+    pub fn new(subject: &'static str, is_smoke: bool) -> Report {
         Report {
             figures: Vec::new(),
             notes: Vec::new(),
-            origin,
-            plan: plan.clone(),
+            origin: Origin::read(),
+            subject,
+            is_smoke,
         }
     }
 
@@ -99,13 +100,13 @@ impl Report {
         self.to_string().contains("| MISSED |")
     }
 
-    /// Writes the report into a folder and returns its path.
+    /// Writes the report into a folder as `<date>-<name>.md` and returns its path.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write(&self, folder: &Path) -> anyhow::Result<PathBuf> {
+    pub fn write(&self, folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let path = folder.join(format!("{}-{}.md", self.origin.date, self.plan.name));
+        let path = folder.join(format!("{}-{name}.md", self.origin.date));
         std::fs::write(&path, self.to_string())
             .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
@@ -120,7 +121,7 @@ impl fmt::Display for Report {
             command,
             machine,
         } = &self.origin;
-        writeln!(f, "# Feed service, {date}\n")?;
+        writeln!(f, "# {}, {date}\n", self.subject)?;
         writeln!(f, "- commit: {commit}")?;
         writeln!(f, "- command: `{command}`")?;
         writeln!(
@@ -130,7 +131,7 @@ impl fmt::Display for Report {
         for note in &self.notes {
             writeln!(f, "- {note}")?;
         }
-        if self.plan.quick {
+        if self.is_smoke {
             writeln!(
                 f,
                 "\nA smoke run: it shows that everything works, its figures mean nothing."
