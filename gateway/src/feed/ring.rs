@@ -104,6 +104,11 @@ impl Ring {
         self.read().is_full()
     }
 
+    /// Returns how much memory its entries take, in bytes.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.read().size_bytes
+    }
+
     /// Returns the revision up to which the ring has everything.
     pub(crate) fn head(&self) -> u64 {
         self.read().head

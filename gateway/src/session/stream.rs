@@ -12,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 
 use super::SessionId;
+use super::counts::Counts;
 use super::form::Form;
 use super::frame_ring::FrameRing;
 use super::positions::Positions;
@@ -46,6 +47,7 @@ pub(super) struct Stream {
     /// How its frames are written.
     pub(super) form: Form,
     takeovers: Arc<Takeovers>,
+    counts: Arc<Counts>,
     inner: Mutex<Inner>,
 }
 
@@ -165,6 +167,7 @@ impl Stream {
         retry: Duration,
         door: Door,
         progress: Arc<WriteProgress>,
+        counts: Arc<Counts>,
     ) -> Stream {
         let (version, replies) = match door {
             Door::Streamable => (session.version, None),
@@ -182,6 +185,7 @@ impl Stream {
             form: Form::Session,
             progress,
             takeovers: Arc::clone(&session.takeovers),
+            counts,
             inner: Mutex::new(inner),
         }
     }
@@ -192,6 +196,7 @@ impl Stream {
         principal: &str,
         form: Form,
         progress: Arc<WriteProgress>,
+        counts: Arc<Counts>,
     ) -> Stream {
         let mut inner = Inner::new();
         // Its first bytes are its acknowledgement, or the comment that is let out when that takes long.
@@ -203,6 +208,7 @@ impl Stream {
             form,
             progress,
             takeovers: Arc::default(),
+            counts,
             inner: Mutex::new(inner),
         }
     }
@@ -284,7 +290,15 @@ impl Stream {
     pub(super) fn poll_next(&self, frames: &FrameRing, context: &Context<'_>) -> (Poll<Next>, bool) {
         let mut inner = self.lock();
         let awaited = std::mem::take(&mut inner.awaited);
-        (inner.poll_next(&self.form, frames, context), awaited)
+        let next = inner.poll_next(&self.form, frames, context);
+        if let Poll::Ready(Next::End(reason)) = &next
+            && inner.closed.is_none()
+        {
+            // A planned end is over here; whatever comes later is not why.
+            inner.closed = Some(*reason);
+            self.counts.stream_ends.add(*reason);
+        }
+        (next, awaited)
     }
 
     /// Waits until every block was handed to the socket, or the stream was closed.
@@ -307,8 +321,13 @@ impl Stream {
             return;
         }
         inner.closed = Some(reason);
+        self.counts.stream_ends.add(reason);
         if reason == CloseReason::TakenOver {
             self.takeovers.note(Instant::now());
+            self.counts.takeovers.add(1);
+            if !inner.blocks.is_empty() || !inner.live.is_empty() || inner.behind {
+                self.counts.takeovers_with_pending.add(1);
+            }
         }
         inner.blocks = VecDeque::new();
         inner.replies = None;

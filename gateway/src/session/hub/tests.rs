@@ -17,7 +17,13 @@ use crate::session::stream::{Block, Next};
 const INSTANCE: &str = "here";
 
 fn stream_of(session: &Session) -> Stream {
-    Stream::new(session, Duration::ZERO, Door::Streamable, Arc::default())
+    Stream::new(
+        session,
+        Duration::ZERO,
+        Door::Streamable,
+        Arc::default(),
+        Arc::default(),
+    )
 }
 
 struct Bench {
