@@ -265,17 +265,20 @@ impl Sessions {
                 Err(FeedError::Unavailable | FeedError::Timeout) => {}
                 found => return found,
             }
-            if let Some(session) = self
-                .registry
-                .find(id)
-                .filter(|session| *session.principal == *principal)
-            {
+            if let Some(session) = self.find_known(principal, id) {
                 return Ok(session);
             }
             if Instant::now() >= deadline || !self.pause(Duration::from_millis(200)).await {
                 return Err(FeedError::Unavailable);
             }
         }
+    }
+
+    /// Finds a session of this principal that was met here, whatever became of it since.
+    pub(crate) fn find_known(&self, principal: &str, id: &str) -> Option<Arc<Session>> {
+        self.registry
+            .find(id)
+            .filter(|session| *session.principal == *principal)
     }
 
     /// Makes a session as [`Sessions::create`] does, for a client that has said nothing about itself yet; waits for the feed
