@@ -104,9 +104,9 @@ pub(crate) async fn call(call: &Call<'_>, request: &Request) -> Result<Done, Fai
         "tools/call" => Err(lists::unknown_tool(params).into()),
         "prompts/list" => done(id, &lists::prompts(call, params).await?),
         "prompts/get" => Err(lists::unknown_prompt(params).into()),
-        "completion/complete" => done(id, &completion::complete(call, params)?),
+        "completion/complete" => done(id, &completion::complete(call, params).await?),
         "logging/setLevel" => {
-            logging::set_level(params)?;
+            logging::set_level(call, params).await?;
             done(id, &EmptyResult {})
         }
         unknown => Err(RpcError::method_not_found(unknown).into()),

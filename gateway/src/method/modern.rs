@@ -97,7 +97,7 @@ async fn try_call(call: &Call<'_>, hints: &CacheHints, request: &Request) -> Res
         "prompts/get" => Err(lists::unknown_prompt(params).into()),
         "completion/complete" => Ok(complete::result(
             id,
-            &completion::complete(call, params)?,
+            &completion::complete(call, params).await?,
             &Additions::default(),
         )?),
         // Among them what sessions had: initialize, ping, logging/setLevel, resources/subscribe and unsubscribe.
