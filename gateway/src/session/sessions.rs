@@ -471,7 +471,7 @@ impl Sessions {
             let kept = position.saturating_sub(self.watch.oldest());
             let lag_max = BOOKMARK_LAG_MIN.max(kept / BOOKMARK_LOG_SHARE);
             for stream in self.hub.all() {
-                if stream.stalled_for() >= self.limits.write_timeout {
+                if stream.stalled_for(now) >= self.limits.write_timeout {
                     self.end_slow(&stream);
                     continue;
                 }

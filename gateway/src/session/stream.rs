@@ -85,6 +85,9 @@ struct Inner {
     /// A catch-up waits until the blocks are written.
     drained: Option<Waker>,
     keep_alive_due: bool,
+    /// Since when the writer was seen not to come although something waits. On HTTP/2 a stream stalls by its own window while
+    /// its connection goes on, so that the connection's progress says nothing about it.
+    left_alone_since: Option<Instant>,
     /// When something was written last.
     written: Instant,
     /// When the client's cursor was moved on last by a bookmark, or the stream opened.
@@ -290,6 +293,7 @@ impl Stream {
     pub(super) fn poll_next(&self, frames: &FrameRing, context: &Context<'_>) -> (Poll<Next>, bool) {
         let mut inner = self.lock();
         let awaited = std::mem::take(&mut inner.awaited);
+        inner.left_alone_since = None;
         let next = inner.poll_next(&self.form, frames, context);
         if let Poll::Ready(Next::End(reason)) = &next
             && inner.closed.is_none()
@@ -362,9 +366,17 @@ impl Stream {
         inner.closed.is_some() || inner.ending.is_some()
     }
 
-    /// Returns for how long the connection has taken nothing of what was written.
-    pub(super) fn stalled_for(&self) -> Duration {
-        self.progress.stalled_for()
+    /// Returns for how long nothing was taken of what waits: by the connection, or by the stream itself, as far as that was seen at earlier
+    /// calls.
+    pub(super) fn stalled_for(&self, now: Instant) -> Duration {
+        let mut inner = self.lock();
+        let waits = !inner.blocks.is_empty() || !inner.live.is_empty();
+        let left_alone = if waits && inner.writer.is_none() {
+            now.saturating_duration_since(*inner.left_alone_since.get_or_insert(now))
+        } else {
+            Duration::ZERO
+        };
+        self.progress.stalled_for().max(left_alone)
     }
 
     /// Works on what is answered on this stream; `None` where answers have responses of their own, or it was closed.
@@ -479,6 +491,7 @@ impl Inner {
             awaited: false,
             drained: None,
             keep_alive_due: false,
+            left_alone_since: None,
             written: now,
             bookmarked: now,
         }
