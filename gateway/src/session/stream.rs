@@ -20,19 +20,12 @@ use super::registry::Session;
 use super::replies::{Door, Replies};
 use super::takeovers::Takeovers;
 use super::write_progress::WriteProgress;
-use crate::protocol::era::{Features, Version};
+use crate::protocol::era::{self, Features, Version};
 use crate::protocol::event_id::{EventId, Slot};
 use crate::protocol::frame::{self, EncodedUri};
 
 /// The most bytes that are handed to the socket at once: beyond it a larger piece makes no write cheaper.
 const WRITE_BYTES: usize = 64 * 1024;
-
-/// What a listen may carry besides notices: nothing.
-static LISTEN_FEATURES: Features = Features {
-    opening_block: false,
-    bookmarks: false,
-    batches: false,
-};
 
 /// An open stream.
 pub(super) struct Stream {
@@ -207,7 +200,7 @@ impl Stream {
         Stream {
             session: name,
             principal: principal.into(),
-            features: &LISTEN_FEATURES,
+            features: era::LISTEN,
             form,
             progress,
             takeovers: Arc::default(),
