@@ -614,14 +614,21 @@ impl FeedClient {
         Ok(())
     }
 
-    /// Unsubscribes a session; returns the revision from which on nothing of the URI is told.
-    pub(crate) async fn unsubscribe(&self, principal: &str, id: &str, uri: &str) -> Result<u64, FeedError> {
+    /// Unsubscribes a session; returns the revision from which on nothing of the URI is told. `fence` is the open whose stream must
+    /// be the present one; 0: whichever is.
+    pub(crate) async fn unsubscribe(
+        &self,
+        principal: &str,
+        id: &str,
+        uri: &str,
+        fence: u64,
+    ) -> Result<u64, FeedError> {
         let request = v1::UnsubscribeRequest {
             feed: FEED.into(),
             principal: named(principal),
             session_id: id.into(),
             uri: uri.into(),
-            ..Default::default()
+            fence,
         };
         Ok(self
             .sessions

@@ -55,7 +55,7 @@ pub(super) async fn unsubscribe(call: &Call<'_>, params: &Params) -> Result<u64,
     match resource_uri::parse(&uri) {
         Ok(ResourceUri::Row(row)) => Ok(call
             .feed
-            .unsubscribe(call.principal, call.session, &row.canonical())
+            .unsubscribe(call.principal, call.session, &row.canonical(), 0)
             .await?),
         // Nothing else can have been subscribed.
         Ok(ResourceUri::Synthetic(_) | ResourceUri::Custom(_)) | Err(UriError::NoScheme) => Ok(0),

@@ -69,10 +69,11 @@ pub(super) async fn catch_up(sessions: Arc<Sessions>, stream: Arc<Stream>) {
     go_on(&sessions, &stream, after).await;
 }
 
-/// Makes this instance the owner of the session's stream and hands the stream to the hub, with what it is subscribed to.
+/// Makes this instance the owner of the session's stream and hands the stream to the hub, with what it is subscribed to. What is
+/// not there to be subscribed any more is dropped from the record.
 ///
 /// `None`: the stream was closed or replaced meanwhile. The hub sees to it then that the ownership is given back.
-async fn adopt(sessions: &Sessions, stream: &Arc<Stream>) -> Option<(Opened, Snapshot)> {
+async fn adopt(sessions: &Arc<Sessions>, stream: &Arc<Stream>) -> Option<(Opened, Snapshot)> {
     loop {
         let (epoch, _) = sessions.ring.beginning();
         let opened = take_ownership(sessions, stream).await?;
@@ -89,9 +90,17 @@ async fn adopt(sessions: &Sessions, stream: &Arc<Stream>) -> Option<(Opened, Sna
             // The open was in a history that the feed service no longer has.
             continue;
         }
-        let subscriptions = Subscriptions::read(&opened.session.subscriptions);
+        // Of the open's revision or later, since the hub has passed that.
+        let catalog = sessions.watch.catalog();
+        let is_served = |path: &str| catalog.find(path).is_some();
+        let (subscriptions, unserved) = Subscriptions::read(&opened.session.subscriptions, is_served);
         match sessions.hub.adopt(stream, opened.fence, subscriptions) {
-            Ok(snapshot) => return Some((opened, snapshot)),
+            Ok(snapshot) => {
+                if !unserved.is_empty() {
+                    sessions.drop_subscriptions(stream, opened.fence, unserved);
+                }
+                return Some((opened, snapshot));
+            }
             // The watch began after the open, so nobody here saw what came in between: take it over once more.
             Err(NotAdopted::Forgotten) => {}
             Err(NotAdopted::Replaced) => return None,

@@ -453,6 +453,37 @@ impl Sessions {
         self.tasks.spawn(self.until_shutdown(give_back));
     }
 
+    /// Drops subscriptions from the record of a stream's session, by their canonical URIs, as long as this stream owns it: whoever
+    /// opens it next looks for itself.
+    pub(super) fn drop_subscriptions(
+        self: &Arc<Sessions>,
+        stream: &Arc<Stream>,
+        fence: u64,
+        uris: Vec<String>,
+    ) {
+        info!(session.id = %stream.session, ?uris, "dropping subscriptions to what is not served any more");
+        let (sessions, stream) = (Arc::clone(self), Arc::clone(stream));
+        let drop_all = async move {
+            for uri in uris {
+                while !stream.is_closed() {
+                    match sessions
+                        .feed
+                        .unsubscribe(&stream.principal, &stream.session, &uri, fence)
+                        .await
+                    {
+                        Ok(_) => break,
+                        Err(FeedError::Fenced | FeedError::UnknownSession) => return,
+                        Err(error) => {
+                            debug!(session.id = %stream.session, %error, "cannot drop a subscription yet");
+                            sleep(Duration::from_secs(1)).await;
+                        }
+                    }
+                }
+            }
+        };
+        self.spawn(drop_all);
+    }
+
     /// Looks at every stream once a second: cheaper than a timer for each.
     async fn keep_alive(self: &Arc<Sessions>) {
         let mut sweep = interval(Duration::from_secs(1));
