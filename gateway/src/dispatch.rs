@@ -46,6 +46,8 @@ pub(crate) struct Dispatcher {
     watch: Arc<Watch>,
     peers: PeerClient,
     offer: Offer,
+    /// Who the server is, as JSON.
+    server: Arc<str>,
 }
 
 /// What clients are offered, by configuration.
@@ -156,6 +158,7 @@ impl Dispatcher {
             feed,
             watch,
             peers: PeerClient::default(),
+            server: offer.about.server_info().into(),
             offer,
         }
     }
@@ -366,17 +369,7 @@ impl Dispatcher {
         request: &Request,
         in_flight: InFlight,
     ) -> Result<Option<Vec<u8>>, Outcome> {
-        let call = Call {
-            feed: &self.feed,
-            keyring: &self.keyring,
-            catalog: self.watch.catalog(),
-            identity: self.watch.feed(),
-            authority: &self.offer.authority,
-            principal: &session.principal,
-            session: &session.id,
-            max_subscriptions: self.offer.max_subscriptions,
-            about: &self.offer.about,
-        };
+        let call = self.call(&session.principal, &session.id);
         let called = tokio::select! {
             biased;
             called = method::call(&call, request) => called,
@@ -392,6 +385,25 @@ impl Dispatcher {
             }
             Err(Failure::Rpc(error)) => Ok(Some(answer::error(Some(&request.id), &error))),
             Err(failure) => Err(failed(Some(&request.id), failure)),
+        }
+    }
+
+    /// Returns what a method works with.
+    fn call<'a>(&'a self, principal: &'a str, session: &'a str) -> Call<'a> {
+        // In this order: the tables may be newer than the place, which is safe to go on from then.
+        let (identity, head) = self.watch.place();
+        Call {
+            feed: &self.feed,
+            keyring: &self.keyring,
+            identity,
+            head,
+            catalog: self.watch.catalog(),
+            authority: &self.offer.authority,
+            principal,
+            session,
+            max_subscriptions: self.offer.max_subscriptions,
+            about: &self.offer.about,
+            server: &self.server,
         }
     }
 

@@ -126,6 +126,12 @@ impl Ring {
         (inner.epoch, inner.feed)
     }
 
+    /// Returns of which feed it is, and the revision up to which it has everything.
+    pub(crate) fn place(&self) -> (FeedIdentity, u64) {
+        let inner = self.read();
+        (inner.feed, inner.head)
+    }
+
     /// Returns what [`Ring::history`] and [`Ring::beginning`] do, of one moment.
     pub(crate) fn start(&self) -> (u64, FeedIdentity, u64) {
         let inner = self.read();

@@ -76,9 +76,15 @@ async fn try_call(call: &Call<'_>, hints: &CacheHints, request: &Request) -> Res
     let id = &request.id;
     let params = &request.params;
     match request.method.as_str() {
-        "server/discover" => cached(id, &DiscoverResult::new(&[MODERN], call.about), hints.discover),
-        "resources/list" => cached(id, &resources::list(call, params).await?, hints.resources),
+        "server/discover" => cached(
+            call,
+            id,
+            &DiscoverResult::new(&[MODERN], call.about),
+            hints.discover,
+        ),
+        "resources/list" => cached(call, id, &resources::list(call, params).await?, hints.resources),
         "resources/templates/list" => cached(
+            call,
             id,
             &resources::list_templates(call, params).await?,
             hints.templates,
@@ -89,15 +95,16 @@ async fn try_call(call: &Call<'_>, hints: &CacheHints, request: &Request) -> Res
                 cache: Some(hints.read),
                 cursor: cursor.map(|cursor| cursor.encode()),
             };
-            Ok(complete::result(id, &result, &additions)?)
+            Ok(complete::result(id, &result, call.server, &additions)?)
         }
-        "tools/list" => cached(id, &lists::tools(call, params).await?, hints.tools),
+        "tools/list" => cached(call, id, &lists::tools(call, params).await?, hints.tools),
         "tools/call" => Err(lists::unknown_tool(params).into()),
-        "prompts/list" => cached(id, &lists::prompts(call, params).await?, hints.prompts),
+        "prompts/list" => cached(call, id, &lists::prompts(call, params).await?, hints.prompts),
         "prompts/get" => Err(lists::unknown_prompt(params).into()),
         "completion/complete" => Ok(complete::result(
             id,
             &completion::complete(call, params).await?,
+            call.server,
             &Additions::default(),
         )?),
         // Among them what sessions had: initialize, ping, logging/setLevel, resources/subscribe and unsubscribe.
@@ -105,12 +112,17 @@ async fn try_call(call: &Call<'_>, hints: &CacheHints, request: &Request) -> Res
     }
 }
 
-fn cached(id: &RequestId, result: &impl Serialize, hint: CacheHint) -> Result<Vec<u8>, Failure> {
+fn cached(
+    call: &Call<'_>,
+    id: &RequestId,
+    result: &impl Serialize,
+    hint: CacheHint,
+) -> Result<Vec<u8>, Failure> {
     let additions = Additions {
         cache: Some(hint),
         cursor: None,
     };
-    Ok(complete::result(id, result, &additions)?)
+    Ok(complete::result(id, result, call.server, &additions)?)
 }
 
 /// What of a listen's URIs will be delivered.

@@ -44,6 +44,8 @@ pub(crate) struct Listen {
     pub(crate) rows: Vec<RowUri>,
     /// How notices name them, in the same order.
     pub(crate) spellings: Vec<String>,
+    /// Who the server is, as JSON.
+    pub(crate) server: Arc<str>,
     /// Where its client is, as it was told earlier.
     pub(crate) resume_from: Option<String>,
 }
@@ -98,6 +100,7 @@ impl Sessions {
                 tag: SubscriptionTag::new(&listen.request),
                 feed,
                 lists: listen.lists,
+                server: Arc::clone(&listen.server),
             }));
             let subscriptions =
                 Subscriptions::of_listen(form.clone(), &listen.rows, &listen.spellings, since);
