@@ -76,7 +76,7 @@ impl Dispatcher {
         if !self.watch.is_live() {
             return Err(Failure::Unavailable);
         }
-        let honoured = method::modern::honoured(call, &filter)?;
+        let honoured = method::modern::honoured(call, &filter).await?;
         let listen = Listen {
             request: request.id.clone(),
             lists: filter.lists,

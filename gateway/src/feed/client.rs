@@ -213,6 +213,19 @@ impl FeedClient {
         Ok((record, answer.revision))
     }
 
+    /// Says whether a principal may read records of a table; which ones, is another matter.
+    pub(crate) async fn may_read(&self, principal: &str, table: &Table) -> Result<bool, FeedError> {
+        // Whether there is such a record does not matter.
+        match self
+            .read_record(principal, &table.database, &table.name, "0")
+            .await
+        {
+            Ok(_) => Ok(true),
+            Err(FeedError::PermissionDenied) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Counts the records of a table; returns the count and the revision that it reflects.
     pub(crate) async fn count_records(
         &self,

@@ -133,20 +133,21 @@ pub(crate) struct Honoured {
     pub(crate) uris: Vec<String>,
 }
 
-/// Returns what of a listen's URIs can be subscribed; the others are left out without an error.
+/// Returns what of a listen's URIs can be subscribed and be read by the principal; the others are left out without an error.
 ///
 /// # Errors
 /// -32602 if there are more than one stream may have, naming the limit.
-pub(crate) fn honoured(call: &Call<'_>, filter: &ListenFilter) -> Result<Honoured, RpcError> {
+pub(crate) async fn honoured(call: &Call<'_>, filter: &ListenFilter) -> Result<Honoured, Failure> {
     let max = call.max_subscriptions;
     if filter.uris.len() > usize::try_from(max).unwrap_or(usize::MAX) {
         return Err(RpcError::invalid_params(format!(
             "params.notifications.resourceSubscriptions has {} entries, a listen takes {max}: use several",
             filter.uris.len()
-        )));
+        ))
+        .into());
     }
     let mut seen = HashSet::new();
-    let rows: Vec<RowUri> = filter
+    let mut rows: Vec<RowUri> = filter
         .uris
         .iter()
         .filter_map(|uri| match resource_uri::parse(uri) {
@@ -155,6 +156,16 @@ pub(crate) fn honoured(call: &Call<'_>, filter: &ListenFilter) -> Result<Honoure
         })
         .filter(|row| seen.insert(row.clone()))
         .collect();
+    let mut denied = HashSet::new();
+    let paths: HashSet<String> = rows.iter().map(|row| row.path.clone()).collect();
+    for path in paths {
+        if let Some(table) = call.catalog.find(&path)
+            && !call.feed.may_read(call.principal, table).await?
+        {
+            denied.insert(path);
+        }
+    }
+    rows.retain(|row| !denied.contains(&row.path));
     let uris = rows.iter().map(|row| row.uri(call.authority)).collect();
     Ok(Honoured { rows, uris })
 }
