@@ -29,9 +29,11 @@ struct Moment {
     wall_ms: i64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Lease {
     open_watches: usize,
+    /// Where other instances reach it, as its newest watch said.
+    address: String,
     /// When the last watch broke; means nothing while one is open.
     broken: Moment,
 }
@@ -53,18 +55,33 @@ impl Leases {
         }
     }
 
-    /// Notes an open watch of an instance.
-    pub(crate) fn hold(self: &Arc<Leases>, instance: &str) -> LeaseGuard {
+    /// Notes an open watch of an instance that is reached at `address`.
+    pub(crate) fn hold(self: &Arc<Leases>, instance: &str, address: &str) -> LeaseGuard {
         let mut instances = self.instances.lock().unwrap_or_else(PoisonError::into_inner);
         let lease = instances.entry(instance.to_owned()).or_insert(Lease {
             open_watches: 0,
+            address: String::new(),
             broken: self.started,
         });
+        lease.address = address.to_owned();
         lease.open_watches += 1;
         LeaseGuard {
             leases: Arc::clone(self),
             instance: instance.to_owned(),
         }
+    }
+
+    /// Returns the instances that watch now, with their addresses, by rising name.
+    pub(crate) fn watching(&self) -> Vec<(String, String)> {
+        let instances = self.instances.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watching: Vec<_> = instances
+            .iter()
+            .filter(|(_, lease)| lease.open_watches > 0)
+            .map(|(name, lease)| (name.clone(), lease.address.clone()))
+            .collect();
+        drop(instances);
+        watching.sort_unstable();
+        watching
     }
 
     /// Returns whether the streams of an instance count as live.
@@ -91,7 +108,7 @@ impl Leases {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(instance)
-            .copied()
+            .cloned()
     }
 
     fn release(&self, instance: &str) {
@@ -144,12 +161,15 @@ mod tests {
         assert!(!leases.is_live("a"));
         assert_eq!(leases.last_seen_ms("a"), 1_000_000);
 
-        let (first, second) = (leases.hold("a"), leases.hold("a"));
+        assert!(leases.watching().is_empty());
+        let (first, second) = (leases.hold("a", "old:1"), leases.hold("a", "new:2"));
         assert!(leases.is_live("a"));
+        assert_eq!(leases.watching(), [("a".to_owned(), "new:2".to_owned())]);
         drop(first);
         clock.advance(Duration::from_secs(60));
         assert!(leases.is_live("a"), "one watch is still open");
         drop(second);
+        assert!(leases.watching().is_empty(), "live for its streams only");
         clock.advance(Duration::from_millis(4_999));
         assert!(leases.is_live("a"));
         clock.advance(Duration::from_millis(1));

@@ -1,5 +1,6 @@
 //! From a request that HTTP has read to what it is answered with: the only place that knows sessions and methods.
 
+mod elsewhere;
 mod http_sse;
 mod modern;
 
@@ -45,6 +46,8 @@ pub(crate) struct Dispatcher {
     watch: Arc<Watch>,
     peers: PeerClient,
     offer: Offer,
+    /// Who the server is, as JSON.
+    server: Arc<str>,
 }
 
 /// What clients are offered, by configuration.
@@ -155,6 +158,7 @@ impl Dispatcher {
             feed,
             watch,
             peers: PeerClient::default(),
+            server: offer.about.server_info().into(),
             offer,
         }
     }
@@ -190,11 +194,6 @@ impl Dispatcher {
 
     /// Opens the session's GET stream.
     pub(crate) async fn open(&self, headers: Headers<'_>, progress: Arc<WriteProgress>) -> Outcome {
-        let last = LastEventId::read(headers.last_event_id);
-        if last == LastEventId::PostStream {
-            let error = RpcError::invalid_request("no POST stream with this event id is open here");
-            return refused(RefusalCause::Invalid, None, &error);
-        }
         let found = async {
             let id = session_id(headers)?;
             let found = self.sessions.find_to_open(ANONYMOUS, id, OPEN_WAIT_MAX).await;
@@ -206,6 +205,10 @@ impl Dispatcher {
         };
         if let Err(error) = era::check_header(headers.version) {
             return refused(RefusalCause::Invalid, None, &error);
+        }
+        let last = LastEventId::read(headers.last_event_id);
+        if last == LastEventId::PostStream {
+            return self.post_stream(headers).await;
         }
         Outcome::Stream(
             self.sessions
@@ -331,7 +334,10 @@ impl Dispatcher {
             }
             Message::Notification(notification) => {
                 let method = notification.method.as_str();
-                let cancelled = method == CANCELLED && cancel(session, &notification);
+                let cancelled = match cancelled_id(&notification) {
+                    Some(id) => session.cancel(&id) || self.cancel_elsewhere(session, &id).await,
+                    None => false,
+                };
                 debug!(session.id = %session.id, method, cancelled, "got a notification");
                 Ok(None)
             }
@@ -363,17 +369,7 @@ impl Dispatcher {
         request: &Request,
         in_flight: InFlight,
     ) -> Result<Option<Vec<u8>>, Outcome> {
-        let call = Call {
-            feed: &self.feed,
-            keyring: &self.keyring,
-            catalog: self.watch.catalog(),
-            identity: self.watch.feed(),
-            authority: &self.offer.authority,
-            principal: &session.principal,
-            session: &session.id,
-            max_subscriptions: self.offer.max_subscriptions,
-            about: &self.offer.about,
-        };
+        let call = self.call(&session.principal, &session.id);
         let called = tokio::select! {
             biased;
             called = method::call(&call, request) => called,
@@ -389,6 +385,25 @@ impl Dispatcher {
             }
             Err(Failure::Rpc(error)) => Ok(Some(answer::error(Some(&request.id), &error))),
             Err(failure) => Err(failed(Some(&request.id), failure)),
+        }
+    }
+
+    /// Returns what a method works with.
+    fn call<'a>(&'a self, principal: &'a str, session: &'a str) -> Call<'a> {
+        // In this order: the tables may be newer than the place, which is safe to go on from then.
+        let (identity, head) = self.watch.place();
+        Call {
+            feed: &self.feed,
+            keyring: &self.keyring,
+            identity,
+            head,
+            catalog: self.watch.catalog(),
+            authority: &self.offer.authority,
+            principal,
+            session,
+            max_subscriptions: self.offer.max_subscriptions,
+            about: &self.offer.about,
+            server: &self.server,
         }
     }
 
@@ -457,11 +472,12 @@ impl Dispatcher {
     }
 }
 
-/// Cancels the request that a `notifications/cancelled` names; returns whether it was being answered here.
-fn cancel(session: &Session, notification: &Notification) -> bool {
-    let members = notification.params.members().ok();
-    let id = members.and_then(|members| RequestId::read(members.get("requestId")?));
-    id.is_some_and(|id| session.cancel(&id))
+/// Returns which request a notification cancels, if it is one that does.
+fn cancelled_id(notification: &Notification) -> Option<RequestId> {
+    if notification.method != CANCELLED {
+        return None;
+    }
+    RequestId::read(notification.params.members().ok()?.get("requestId")?)
 }
 
 /// Reads a body; a large one away from the runtime's threads, since reading 4 MiB takes 70 ms.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
+use opentelemetry_sdk::error::OTelSdkError;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -20,6 +21,7 @@ use crate::dispatch::{Dispatcher, Offer};
 use crate::feed::{FeedClient, Ring, Watch};
 use crate::http::Limits;
 use crate::session::{Background, Sessions};
+use crate::telemetry::Metrics;
 
 /// Connections of the admin listener: a few probes and scrapers.
 const ADMIN_CONNECTIONS_MAX: usize = 64;
@@ -49,6 +51,9 @@ pub(crate) enum Failure {
     /// The sample records could not be written.
     #[error("cannot write the sample records into {data}: {reason}")]
     Samples { data: PathBuf, reason: String },
+    /// The metrics could not be set up.
+    #[error("cannot set up the metrics: {0}")]
+    Metrics(OTelSdkError),
     /// A part of the process ended that must not.
     #[error("a part of the gateway broke down; its log says which, start it again")]
     Broken,
@@ -90,6 +95,7 @@ pub(crate) struct Server {
     background: Background,
     watch: Arc<Watch>,
     dispatcher: Arc<Dispatcher>,
+    metrics: Metrics,
     write_timeout: Duration,
     drain: Drain,
     http: Limits,
@@ -137,11 +143,12 @@ impl Server {
         let (sessions, background) = Sessions::new(
             feed.clone(),
             Arc::clone(&watch),
-            ring,
+            Arc::clone(&ring),
             position,
             settings.sessions,
             stop.clone(),
         );
+        let metrics = Metrics::new(&sessions, &watch, &ring).map_err(Failure::Metrics)?;
         let dispatcher = Dispatcher::new(
             Arc::clone(&sessions),
             feed,
@@ -164,6 +171,7 @@ impl Server {
             background,
             watch,
             dispatcher,
+            metrics,
             write_timeout,
             drain: settings.drain,
             http: settings.http,
@@ -225,6 +233,7 @@ impl Server {
         );
         let admin = crate::http::admin(
             self.dispatcher,
+            self.metrics,
             self.admin.local_addr().map_err(Failure::Runtime)?,
         );
         for (listener, router, connections_max) in [

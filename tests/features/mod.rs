@@ -13,6 +13,7 @@
 //! - `modern_requests`, `modern_listen`, `modern_resume`, `modern_http2`: B-6; `modern_clients`: clients of others;
 //! - `retention`: a log that was trimmed; `backup`: backups, and what holds after a restore;
 //! - `transfer`: import and export of tables;
+//! - `metrics`: what the admin listener tells of streams;
 //! - `dev_mode`: `gateway dev`, as a newcomer meets it; `command_line`: what the services say when they cannot start;
 //! - `configuration`: files, environment and flags, and the pages that are made of the keys.
 
@@ -24,6 +25,7 @@ mod drain;
 mod flood;
 mod http_sse;
 mod listeners;
+mod metrics;
 mod modern_clients;
 mod modern_http2;
 mod modern_listen;

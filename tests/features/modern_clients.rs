@@ -87,6 +87,23 @@ fn the_python_sdk_listens_and_hears() {
 }
 
 #[test]
+fn rmcp_listens_and_hears() {
+    // Built with the workspace, beside the services.
+    let folder = std::env::current_exe().expect("a path");
+    let program = folder
+        .ancestors()
+        .map(|folder| folder.join("rmcp-client"))
+        .find(|program| program.exists());
+    match program {
+        Some(program) => check(Command::new(program)),
+        None => {
+            assert!(std::env::var_os("CI").is_none(), "CI needs rmcp-client");
+            println!("skipped: there is no rmcp-client, `cargo test --workspace` builds it");
+        }
+    }
+}
+
+#[test]
 fn the_typescript_sdk_listens_and_hears() {
     if let (Some(modules), Some(node)) = (
         tool("node-modern/node_modules"),

@@ -186,3 +186,46 @@ fn an_http2_client_that_reads_nothing_of_one_listen_hears_of_the_others() {
         }
     });
 }
+
+#[test]
+fn b_4_9_a_listen_that_stalls_by_its_own_window_is_ended_as_slow_and_its_connection_goes_on() {
+    let stack = Stack::start_with(1, &[], &[("--write-timeout", "2s")]);
+    let modern = Modern::at(stack.gateways[0].application);
+    RUNTIME.block_on(async {
+        let mut connection = Connection::open(modern.address).await;
+        let mut stalled = connection.listen("stalled", &modern.uri("Item")).await;
+        stalled.next().await.expect("an acknowledgement");
+        let mut other = connection.listen("other", &modern.uri("Product/1")).await;
+        other.next().await.expect("an acknowledgement");
+        let puts = (0..1_000).map(|_| crate::harness::truth::put("Item", "7", "{}"));
+        stack.truth().commit_soon(puts.collect()).await;
+        // The other one is read all the while.
+        let slow = r#"tidegate_stream_ends_total{reason="slow"} 1"#;
+        let ended = async {
+            loop {
+                let product = crate::harness::truth::put("Product", "1", r#"{"name":"x"}"#);
+                stack.truth().commit_soon(vec![product]).await;
+                other.next().await.expect("an update");
+                let admin = stack.gateways[0].admin;
+                let scraped = tokio::task::spawn_blocking(move || {
+                    crate::harness::http::Request::get("/metrics").send(admin).text()
+                });
+                if scraped.await.expect("a scrape").contains(slow) {
+                    return;
+                }
+            }
+        };
+        timeout(PATIENCE, ended).await.expect("it is ended as slow");
+        // Whoever reads on finds what was written before, the reason, and a clean end.
+        let mut last = stalled.next().await.expect("an update");
+        while last["method"] == "notifications/resources/updated" {
+            last = stalled.next().await.expect("an update, or the end");
+        }
+        assert_eq!(last["method"], "notifications/cancelled", "{last}");
+        assert_eq!(last["params"]["reason"], "slow", "{last}");
+        assert_eq!(stalled.next().await, None);
+        let product = crate::harness::truth::put("Product", "1", r#"{"name":"z"}"#);
+        stack.truth().commit_soon(vec![product]).await;
+        other.next().await.expect("an update");
+    });
+}

@@ -1,11 +1,15 @@
 //! B-6.1, B-6.2: requests of the era without sessions.
 
+use proto::feed::v1::keys_client::KeysClient;
+use proto::feed::v1::{GetSealingKeysRequest, Principal};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::http::{Answer, Request};
 use crate::harness::mcp::initialize_body;
 use crate::harness::modern::{CURSOR, Modern, VERSION, meta, request};
 use crate::harness::stack::Stack;
+use crate::harness::{RUNTIME, eventually};
 
 fn check(answer: &Answer, status: u16, code: i64) {
     assert_eq!((answer.status, answer.error_code()), (status, code), "{answer:?}");
@@ -332,4 +336,108 @@ fn b_2_8_a_modern_request_says_that_the_feed_service_is_away() {
     assert_eq!(answer.error_message(), "feed service unavailable");
     // What needs no feed service is answered.
     modern.result("server/discover", json!({}));
+}
+
+#[test]
+fn b_6_2_the_configured_title_is_told_in_every_result() {
+    let mut stack = Stack::start_with(1, &[], &[("--set", "server.title=Shop of \"Ä\"")]);
+    let modern = Modern::at(stack.gateways[0].application);
+    for method in ["server/discover", "tools/list"] {
+        let result = modern.result(method, json!({}));
+        let server = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
+        assert_eq!(server["title"], "Shop of \"Ä\"", "{method}: {result}");
+    }
+    let listening = modern.listen(&[]);
+    stack.gateways[0].service.end_by(Signal::TERM);
+    let frames = listening.ends();
+    let server = &frames[0]["result"]["_meta"]["io.modelcontextprotocol/serverInfo"];
+    assert_eq!(server["title"], "Shop of \"Ä\"", "{frames:?}");
+}
+
+#[test]
+fn b_6_7_what_the_server_tells_of_itself_and_of_its_tables_carries_a_cursor_too() {
+    let stack = Stack::start(1);
+    let client = stack.client();
+    let modern = Modern::at(stack.gateways[0].application);
+    stack.put("Item/7", "{}");
+    for uri in ["feed://about", "feed://schema/data/Item"] {
+        let (_, cursor) = modern.read(uri);
+        // What is committed after the read is told from there.
+        stack.put("Item/7", r#"{"name":"x"}"#);
+        let mut listening = modern.resume(&[&modern.uri("Item/7")], &cursor);
+        assert!(listening.resumed, "{uri}");
+        assert_eq!(listening.updated(), modern.uri("Item/7"));
+        let legacy = client.result("resources/read", json!({"uri": uri}));
+        assert!(legacy["_meta"]["dev.tidegate/cursor"].is_string(), "{legacy}");
+    }
+}
+
+/// A schema with so many tables that lists have two pages.
+fn many_tables() -> String {
+    let tables = (0..210).map(|number| {
+        format!("type T{number:03} @table(database: \"data\") @export {{ id: ID @primaryKey }}\n")
+    });
+    tables.collect()
+}
+
+#[test]
+fn b_8_1_b_6_1_a_cursor_of_a_list_is_good_on_every_instance_and_while_keys_rotate() {
+    let mut stack = Stack::start_with(2, &[("--set", "sealing.key_age=8s")], &[]);
+    stack.feed.restart_with_schema(&many_tables());
+    let at = |index: usize| Modern::at(stack.gateways[index].application);
+    let key_count = || {
+        let request = GetSealingKeysRequest {
+            principal: Some(Principal {
+                role: "super_user".to_owned(),
+                ..Principal::default()
+            }),
+            ..GetSealingKeysRequest::default()
+        };
+        let mut keys = KeysClient::new(stack.truth().channel());
+        let answer = RUNTIME.block_on(keys.get_sealing_keys(request));
+        answer.expect("the keys").into_inner().keys[0].id
+    };
+    let page = |index: usize, cursor: &Value| {
+        let params = match cursor {
+            Value::Null => json!({}),
+            cursor => json!({"cursor": cursor}),
+        };
+        let result = at(index).result("resources/templates/list", params);
+        let count = result["resourceTemplates"].as_array().expect("a list").len();
+        (count, result["nextCursor"].clone())
+    };
+    for index in 0..2 {
+        eventually("the new tables are known", || match page(index, &Value::Null) {
+            (200, _) => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+    }
+    let (_, cursor) = page(0, &Value::Null);
+    let first = key_count();
+    for index in [1, 0] {
+        assert_eq!(page(index, &cursor), (11, Value::Null), "on instance {index}");
+    }
+    // A key later, and after an instance began anew that never saw the older one made.
+    eventually("the keys have rotated", || match key_count() {
+        newest if newest > first => Ok(()),
+        newest => Err(format!("{newest}")),
+    });
+    stack.gateways[1].kill();
+    stack.gateways[1].restart();
+    stack.gateways[1].wait_until_ready();
+    let at_new = Modern::at(stack.gateways[1].application);
+    let newer = at_new.result("resources/templates/list", json!({}))["nextCursor"].clone();
+    for modern in [&at_new, &Modern::at(stack.gateways[0].application)] {
+        for cursor in [&cursor, &newer] {
+            let result = modern.result("resources/templates/list", json!({"cursor": cursor}));
+            assert_eq!(
+                result["resourceTemplates"].as_array().map(Vec::len),
+                Some(11),
+                "{result}"
+            );
+        }
+    }
+    // And not for another list.
+    let answer = at_new.send("resources/list", json!({"cursor": cursor}));
+    assert_eq!((answer.status, answer.error_code()), (400, -32602), "{answer:?}");
 }

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::harness::event_stream::EventStream;
+use crate::harness::http::Request;
 use crate::harness::mcp::Client;
 use crate::harness::stack::Stack;
 use crate::harness::truth::{RECORD_SLOT, TABLE_SLOT, event_id, put};
@@ -377,10 +378,28 @@ fn b_4_3_the_id_of_a_post_stream_that_is_not_there_is_refused_and_the_stream_sta
     let client = stack.client();
     let mut stream = client.listen_opened();
     client.subscribe(ITEM);
+    let record = stack.truth().session(&client.session).expect("a record");
     for gateway in &stack.gateways {
         let client = client.on(gateway.application);
-        let answer = client.send(&client.get(Some("p0123abc.1.2")));
-        assert_eq!((answer.status, answer.error_code()), (400, -32600), "{answer:?}");
+        // Of an instance that is there: no such stream. Of one that is gone: what it answered is gone with it.
+        let of_the_living = format!("p{}.1.2", record.owner_instance);
+        for (id, code) in [(&*of_the_living, -32600), ("p0123abc.1.2", -32603)] {
+            let answer = client.send(&client.get(Some(id)));
+            assert_eq!(
+                (answer.status, answer.error_code()),
+                (400, code),
+                "{id}: {answer:?}"
+            );
+            let lost = answer.error_message() == "the result of this call was lost, call again";
+            assert_eq!(lost, code == -32603, "{answer:?}");
+        }
+        // Whose session is not there hears of that and of nothing else.
+        let answer = Request::get("/mcp")
+            .header("Accept", "text/event-stream")
+            .header("Mcp-Session-Id", "nobody-nobody-nobody")
+            .header("Last-Event-ID", &of_the_living)
+            .send(gateway.application);
+        assert_eq!(answer.status, 404, "{answer:?}");
     }
     stack.put("Item/7", "{}");
     stream.update(ITEM);

@@ -8,7 +8,8 @@ use crate::harness::event_stream::EventStream;
 use crate::harness::eventually;
 use crate::harness::http::Request;
 use crate::harness::mcp::{Client, initialize_body};
-use crate::harness::stack::Stack;
+use crate::harness::stack::{Gateway, Stack};
+use crate::harness::wire::Proxy;
 
 const ITEM: &str = "feed+rest://tidegate.test/Item/7";
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
@@ -410,4 +411,65 @@ fn b_15_2_an_initialize_beyond_the_limit_of_the_service_is_told_to_come_back() {
     assert_eq!(deleted.status, 204, "{deleted:?}");
     let again = initialize();
     assert_eq!(again.status, 200, "an end makes room: {again:?}");
+}
+
+#[test]
+fn b_3_9_a_cancellation_reaches_the_call_on_whatever_instance_it_came_to() {
+    let stack = Stack::start(2);
+    let wire = Proxy::to(stack.feed.address);
+    let busy = Gateway::start(wire.address);
+    busy.wait_until_ready();
+    let client = busy.client();
+    let others = stack
+        .gateways
+        .iter()
+        .map(|gateway| client.on(gateway.application));
+    let others: Vec<Client> = others.collect();
+    for (round, cancelling) in others.iter().enumerate() {
+        // A read whose answer is on its way for as long as it takes.
+        wire.set(|weather| weather.stalled_down = true);
+        let id = format!("held-{round}");
+        let mut connection = client.connect();
+        connection.write(
+            &client.post(
+                json!({"jsonrpc": "2.0", "id": id, "method": "resources/read", "params": {"uri": ITEM}})
+                    .to_string(),
+            ),
+        );
+        let again = client.post(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string());
+        eventually("the request is under way", || match client.send(&again) {
+            answer if answer.status == 400 => Ok(()),
+            answer => Err(format!("{answer:?}")),
+        });
+        // Another session's request of the same id is another one.
+        let stranger = Client::initialize(cancelling.address, "2025-11-25");
+        let cancelled =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+        let cancel = |from: &Client| {
+            let answer = from.send(&from.post(cancelled.to_string()));
+            assert_eq!((answer.status, answer.body.len()), (202, 0), "{answer:?}");
+        };
+        cancel(&stranger);
+        assert_eq!(client.send(&again).status, 400, "it is still under way");
+        cancel(cancelling);
+        let answer = connection.read("POST");
+        assert_eq!((answer.status, answer.body.len()), (202, 0), "{answer:?}");
+        wire.set(|weather| weather.stalled_down = false);
+    }
+}
+
+#[test]
+fn b_3_9_a_response_to_nothing_is_accepted_on_every_instance() {
+    let stack = Stack::start(2);
+    let client = stack.client();
+    for gateway in &stack.gateways {
+        let client = client.on(gateway.application);
+        for body in [
+            r#"{"jsonrpc":"2.0","id":"never-asked","result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}"#,
+        ] {
+            let answer = client.send(&client.post(body));
+            assert_eq!((answer.status, answer.body.len()), (202, 0), "{answer:?}");
+        }
+    }
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::harness::event_stream::{EventStream, Next};
-use crate::harness::stack::Stack;
+use crate::harness::eventually;
+use crate::harness::stack::{SCHEMA, Stack};
 use crate::harness::truth::{RECORD_SLOT, event_id};
 
 const ITEM: &str = "feed+rest://tidegate.test/Item/7";
@@ -109,7 +110,7 @@ fn b_5_1_a_stream_that_was_closed_does_not_count() {
         -32602,
         "open the GET SSE stream before subscribing to resources".to_owned(),
     );
-    crate::harness::eventually("the gateway sees that the stream is closed", || {
+    eventually("the gateway sees that the stream is closed", || {
         let answer = client.send(&client.call("resources/subscribe", &json!({"uri": ITEM})));
         // Until then the subscribe is accepted.
         if answer.json().get("result").is_some() {
@@ -275,4 +276,48 @@ fn b_5_10_a_session_has_at_most_1000_subscriptions() {
     stream.update("feed+rest://tidegate.test/Item/999");
     client.unsubscribe("feed+rest://tidegate.test/Item/5");
     assert_eq!(subscribe(1_000).json()["result"], json!({}), "room again");
+}
+
+#[test]
+fn b_5_8_a_uri_that_is_not_served_any_more_is_dropped_from_the_record_at_the_next_get() {
+    let mut stack = Stack::start(1);
+    let client = stack.client();
+    let stream = client.listen_opened();
+    let product = "feed+rest://tidegate.test/Product/1";
+    for uri in [ITEM, "feed+rest://tidegate.test/Item", product] {
+        client.subscribe(uri);
+    }
+    let last = stream.last_id.expect("an opening block");
+    stream.close();
+    stack.put("Item/7", "{}");
+    stack.put("Product/1", r#"{"name":"x"}"#);
+    // `Item` is there as before, but not exported.
+    let hidden = SCHEMA.replace(
+        r#"type Item @table(database: "data") @export {"#,
+        r#"type Item @table(database: "data") {"#,
+    );
+    assert_ne!(hidden, SCHEMA);
+    stack.feed.restart_with_schema(&hidden);
+    stack.gateways[0].wait_until_ready();
+    let subscribed = || {
+        let record = stack.truth().session(&client.session).expect("a record");
+        let uris = record.subscriptions.into_iter();
+        uris.map(|subscription| subscription.spelling).collect::<Vec<_>>()
+    };
+    assert_eq!(subscribed().len(), 3, "not before the next GET");
+
+    let mut stream = client.resume(last);
+    // Nothing of what is not served is told, not even once more.
+    stream.update(product);
+    stream.opening();
+    eventually("the record has what is left", || match subscribed() {
+        uris if uris == [product] => Ok(()),
+        uris => Err(format!("{uris:?}")),
+    });
+    // When it is served again, it is not subscribed.
+    stack.feed.restart_with_schema(SCHEMA);
+    stack.gateways[0].wait_until_ready();
+    stack.put("Item/7", "{}");
+    stack.put("Product/1", r#"{"name":"y"}"#);
+    stream.update(product);
 }

@@ -159,6 +159,13 @@ impl Feed {
         self.service = service;
     }
 
+    /// Ends it as a crash does, and starts it again where it was with other tables.
+    pub fn restart_with_schema(&mut self, schema: &str) {
+        self.kill();
+        std::fs::write(&self.schema, schema).expect("a schema file");
+        self.restart();
+    }
+
     pub fn service(&mut self) -> &mut Service {
         &mut self.service
     }

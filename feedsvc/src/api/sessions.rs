@@ -5,10 +5,11 @@ use std::sync::Arc;
 use proto::feed::v1::server::sessions_server::Sessions as SessionsService;
 use proto::feed::v1::{
     CloseStreamRequest, CloseStreamResponse, CreateSessionRequest, CreateSessionResponse,
-    DeleteSessionRequest, DeleteSessionResponse, GetSessionRequest, GetSessionResponse, OpenStreamRequest,
-    OpenStreamResponse, Principal, Session, SetLogLevelRequest, SetLogLevelResponse, SubscribeRequest,
-    SubscribeResponse, Subscription as SubscriptionMessage, TouchSessionsRequest, TouchSessionsResponse,
-    UnsubscribeRequest, UnsubscribeResponse,
+    DeleteSessionRequest, DeleteSessionResponse, GetSessionRequest, GetSessionResponse, Instance,
+    ListInstancesRequest, ListInstancesResponse, OpenStreamRequest, OpenStreamResponse, Principal, Session,
+    SetLogLevelRequest, SetLogLevelResponse, SubscribeRequest, SubscribeResponse,
+    Subscription as SubscriptionMessage, TouchSessionsRequest, TouchSessionsResponse, UnsubscribeRequest,
+    UnsubscribeResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -200,6 +201,22 @@ impl SessionsApi {
         Ok(TouchSessionsResponse {})
     }
 
+    fn list_instances(&self, request: ListInstancesRequest) -> Result<ListInstancesResponse, Refusal> {
+        admit(
+            &self.feed,
+            &request.feed,
+            request.principal,
+            Action::Call,
+            Object::Operation(Operation::Watch),
+        )?;
+        let watching = self.feed.leases.watching().into_iter();
+        Ok(ListInstancesResponse {
+            instances: watching
+                .map(|(name, address)| Instance { name, address })
+                .collect(),
+        })
+    }
+
     /// Everybody may have sessions; whose one is, is checked where it is read.
     fn admit(&self, feed: &str, principal: Option<Principal>) -> Result<Caller, Refusal> {
         admit(&self.feed, feed, principal, Action::Call, Object::Own)
@@ -386,6 +403,15 @@ impl SessionsService for SessionsApi {
     ) -> Result<Response<TouchSessionsResponse>, Status> {
         SessionsApi::touch_sessions(self, request.into_inner())
             .await
+            .map(Response::new)
+            .map_err(status)
+    }
+
+    async fn list_instances(
+        &self,
+        request: Request<ListInstancesRequest>,
+    ) -> Result<Response<ListInstancesResponse>, Status> {
+        SessionsApi::list_instances(self, request.into_inner())
             .map(Response::new)
             .map_err(status)
     }

@@ -70,6 +70,12 @@ impl WatchStream {
                 limit: INSTANCE_LIMIT_BYTES,
             });
         }
+        if request.address.len() > INSTANCE_LIMIT_BYTES {
+            return Err(Refusal::TooLarge {
+                what: "the instance's address",
+                limit: INSTANCE_LIMIT_BYTES,
+            });
+        }
         if !request.after_hash.is_empty() && ChainHash::from_bytes(&request.after_hash).is_none() {
             return Err(invalid("after_hash", "it has not 32 bytes"));
         }
@@ -100,7 +106,8 @@ impl WatchStream {
             return Err(Refusal::LostHistory { head });
         }
         let filter = Filter::new(&feed, &request.tables)?;
-        let lease = (!request.instance.is_empty()).then(|| feed.leases.hold(&request.instance));
+        let lease =
+            (!request.instance.is_empty()).then(|| feed.leases.hold(&request.instance, &request.address));
         let mut watch = Watch {
             bell: feed.ring.bell(),
             writability: feed.writability.clone(),

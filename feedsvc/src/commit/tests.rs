@@ -516,7 +516,7 @@ async fn a_subscription_is_made_once_and_only_with_a_live_stream() {
         Err(Refusal::NoStream)
     ));
     command(&feed, ID, open("a")).await.unwrap();
-    let lease = feed.leases.hold("a");
+    let lease = feed.leases.hold("a", "");
     bench.clock.advance(Duration::from_secs(60));
     let first = command(&feed, ID, required("u")).await.unwrap();
     let head = feed.ring.head();
@@ -595,7 +595,7 @@ async fn idle_sessions_expire_while_live_and_touched_ones_stay() {
         command(&feed, id, create(60_000)).await.unwrap();
     }
     command(&feed, ids[1], open("a")).await.unwrap();
-    let lease = feed.leases.hold("a");
+    let lease = feed.leases.hold("a", "");
     let sweep = async || expiry::sweep(&feed, bench.clock.as_ref()).await.unwrap();
     bench.clock.advance(Duration::from_secs(60));
     assert_eq!(sweep().await, 0);
@@ -698,7 +698,7 @@ async fn a_clock_that_goes_back_moves_no_lease_and_expires_nothing_early() {
     let sweep = async || expiry::sweep(&feed, bench.clock.as_ref()).await.unwrap();
     command(&feed, ID, create(60_000)).await.unwrap();
     command(&feed, ID, open("a")).await.unwrap();
-    let lease = feed.leases.hold("a");
+    let lease = feed.leases.hold("a", "");
     bench.clock.set_wall_ms(START_MS - 3_600_000);
     assert!(feed.leases.is_live("a"));
     drop(lease);

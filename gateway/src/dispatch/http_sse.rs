@@ -17,7 +17,7 @@ use super::{
 };
 use crate::feed::FeedError;
 use crate::method::Failure;
-use crate::peer::{Handed, Inbox, PeerError, RefusedFor, Taken};
+use crate::peer::{Cancelled, Handed, Inbox, PeerError, RefusedFor, Taken};
 use crate::protocol::answer;
 use crate::protocol::era::{self, Version};
 use crate::protocol::error::RpcError;
@@ -215,6 +215,12 @@ impl Inbox for Dispatcher {
         };
         let stream = self.sessions.reply_stream(&session)?;
         Some(taken(self.take_message(&session, &stream, handed.body).await))
+    }
+
+    fn cancel(&self, cancelled: &Cancelled) -> bool {
+        // Who answers a request of a session knows the session.
+        let session = self.sessions.find_known(&cancelled.principal, &cancelled.session);
+        session.is_some_and(|session| session.cancel(&cancelled.request))
     }
 }
 

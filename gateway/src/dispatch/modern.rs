@@ -47,17 +47,7 @@ impl Dispatcher {
             traceparent = meta.traceparent,
             "got a request"
         );
-        let call = Call {
-            feed: &self.feed,
-            keyring: &self.keyring,
-            catalog: self.watch.catalog(),
-            identity: self.watch.feed(),
-            authority: &self.offer.authority,
-            principal: ANONYMOUS,
-            session: "",
-            max_subscriptions: self.offer.max_subscriptions,
-            about: &self.offer.about,
-        };
+        let call = self.call(ANONYMOUS, "");
         let answered = if request.method == "subscriptions/listen" {
             self.listen(&call, &request, meta, progress).await
         } else {
@@ -86,12 +76,13 @@ impl Dispatcher {
         if !self.watch.is_live() {
             return Err(Failure::Unavailable);
         }
-        let honoured = method::modern::honoured(call, &filter)?;
+        let honoured = method::modern::honoured(call, &filter).await?;
         let listen = Listen {
             request: request.id.clone(),
             lists: filter.lists,
             rows: honoured.rows,
             spellings: honoured.uris,
+            server: Arc::clone(&self.server),
             resume_from: meta.resume_from,
         };
         Ok(Outcome::Stream(

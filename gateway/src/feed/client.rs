@@ -213,6 +213,19 @@ impl FeedClient {
         Ok((record, answer.revision))
     }
 
+    /// Says whether a principal may read records of a table; which ones, is another matter.
+    pub(crate) async fn may_read(&self, principal: &str, table: &Table) -> Result<bool, FeedError> {
+        // Whether there is such a record does not matter.
+        match self
+            .read_record(principal, &table.database, &table.name, "0")
+            .await
+        {
+            Ok(_) => Ok(true),
+            Err(FeedError::PermissionDenied) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Counts the records of a table; returns the count and the revision that it reflects.
     pub(crate) async fn count_records(
         &self,
@@ -229,6 +242,60 @@ impl FeedClient {
         };
         let answer = self.feed.clone().count(self.call(request)).await?.into_inner();
         Ok((answer.count, answer.revision))
+    }
+
+    /// Returns the first keys of a table that begin with `prefix`, by rising key and at most `max`, and how many there are in all;
+    /// `None` if that would take too long to count.
+    ///
+    /// # Errors
+    /// [`FeedError::Invalid`] also if the principal may not read the keys, or they are no text.
+    pub(crate) async fn find_keys(
+        &self,
+        principal: &str,
+        table: &Table,
+        key_attribute: &str,
+        prefix: &str,
+        max: u32,
+    ) -> Result<(Vec<String>, Option<u64>), FeedError> {
+        let condition = v1::SearchCondition {
+            kind: Some(v1::search_condition::Kind::Comparison(v1::Comparison {
+                attribute: key_attribute.into(),
+                comparator: v1::Comparator::StartsWith.into(),
+                value: serde_json::to_vec(prefix)
+                    .map_err(|_| FeedError::Internal)?
+                    .into(),
+            })),
+        };
+        let request = v1::SearchRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            database: table.database.clone(),
+            table: table.name.clone(),
+            condition: Some(condition.clone()),
+            attributes: vec![key_attribute.into()],
+            limit: max,
+            ..Default::default()
+        };
+        let found = self.feed.clone().search(self.call(request)).await?.into_inner();
+        let keys: Vec<String> = found.records.into_iter().map(|record| record.key).collect();
+        if found.next_cursor.is_empty() {
+            let count = keys.len() as u64;
+            return Ok((keys, Some(count)));
+        }
+        let request = v1::CountRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            database: table.database.clone(),
+            table: table.name.clone(),
+            condition: Some(condition),
+        };
+        match self.feed.clone().count(self.call(request)).await {
+            Ok(counted) => Ok((keys, Some(counted.into_inner().count))),
+            Err(status) => match FeedError::from(status) {
+                FeedError::Invalid(_) => Ok((keys, None)),
+                other => Err(other),
+            },
+        }
     }
 
     /// Creates or replaces a record; returns when that is durable.
@@ -318,6 +385,7 @@ impl FeedClient {
             after_revision,
             after_hash,
             instance: self.instance.clone(),
+            address: self.address.clone(),
             from_head,
             ..Default::default()
         };
@@ -559,14 +627,21 @@ impl FeedClient {
         Ok(())
     }
 
-    /// Unsubscribes a session; returns the revision from which on nothing of the URI is told.
-    pub(crate) async fn unsubscribe(&self, principal: &str, id: &str, uri: &str) -> Result<u64, FeedError> {
+    /// Unsubscribes a session; returns the revision from which on nothing of the URI is told. `fence` is the open whose stream must
+    /// be the present one; 0: whichever is.
+    pub(crate) async fn unsubscribe(
+        &self,
+        principal: &str,
+        id: &str,
+        uri: &str,
+        fence: u64,
+    ) -> Result<u64, FeedError> {
         let request = v1::UnsubscribeRequest {
             feed: FEED.into(),
             principal: named(principal),
             session_id: id.into(),
             uri: uri.into(),
-            ..Default::default()
+            fence,
         };
         Ok(self
             .sessions
@@ -575,6 +650,36 @@ impl FeedClient {
             .await?
             .into_inner()
             .revision)
+    }
+
+    /// Returns the gateway instances that watch now, this one among them, each with where it is reached.
+    pub(crate) async fn list_instances(&self) -> Result<Vec<(String, String)>, FeedError> {
+        let request = v1::ListInstancesRequest {
+            feed: FEED.into(),
+            principal: itself(),
+        };
+        let answer = self.sessions.clone().list_instances(self.call(request)).await?;
+        let instances = answer.into_inner().instances.into_iter();
+        Ok(instances
+            .map(|instance| (instance.name, instance.address))
+            .collect())
+    }
+
+    /// Sets the level from which on log messages are sent to a session's client; returns when that is durable.
+    pub(crate) async fn set_log_level(
+        &self,
+        principal: &str,
+        id: &str,
+        level: &str,
+    ) -> Result<(), FeedError> {
+        let request = v1::SetLogLevelRequest {
+            feed: FEED.into(),
+            principal: named(principal),
+            session_id: id.into(),
+            level: level.into(),
+        };
+        self.sessions.clone().set_log_level(self.call(request)).await?;
+        Ok(())
     }
 
     /// Deletes a session; returns when that is durable.

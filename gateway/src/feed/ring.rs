@@ -104,6 +104,11 @@ impl Ring {
         self.read().is_full()
     }
 
+    /// Returns how much memory its entries take, in bytes.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.read().size_bytes
+    }
+
     /// Returns the revision up to which the ring has everything.
     pub(crate) fn head(&self) -> u64 {
         self.read().head
@@ -119,6 +124,12 @@ impl Ring {
     pub(crate) fn history(&self) -> (u64, FeedIdentity) {
         let inner = self.read();
         (inner.epoch, inner.feed)
+    }
+
+    /// Returns of which feed it is, and the revision up to which it has everything.
+    pub(crate) fn place(&self) -> (FeedIdentity, u64) {
+        let inner = self.read();
+        (inner.feed, inner.head)
     }
 
     /// Returns what [`Ring::history`] and [`Ring::beginning`] do, of one moment.

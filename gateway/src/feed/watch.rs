@@ -88,9 +88,9 @@ impl Watch {
         self.oldest.load(Ordering::Relaxed)
     }
 
-    /// Returns which feed is followed; none before the first answer.
-    pub(crate) fn feed(&self) -> FeedIdentity {
-        self.ring.history().1
+    /// Returns which feed is followed, none before the first answer, and up to which revision.
+    pub(crate) fn place(&self) -> (FeedIdentity, u64) {
+        self.ring.place()
     }
 
     /// Returns the present status.

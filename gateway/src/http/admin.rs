@@ -1,12 +1,15 @@
-//! The admin listener: is the process alive, and is it of use.
+//! The admin listener: is the process alive, is it of use, and what happened in it.
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use http::header::CONTENT_TYPE;
 
 use crate::dispatch::Dispatcher;
+use crate::telemetry::{Metrics, TEXT_FORMAT};
 
 /// Says that the process runs; depends on nothing else.
 pub(super) async fn healthz() -> &'static str {
@@ -19,4 +22,9 @@ pub(super) async fn readyz(State(dispatcher): State<Arc<Dispatcher>>) -> Respons
         None => "ready\n".into_response(),
         Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")).into_response(),
     }
+}
+
+/// Answers a scrape of Prometheus.
+pub(super) async fn metrics(Extension(metrics): Extension<Arc<Metrics>>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, TEXT_FORMAT)], metrics.text())
 }

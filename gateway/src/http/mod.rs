@@ -29,6 +29,7 @@ pub(crate) use accept::{Tasks, serve};
 pub(crate) use limits::{Limits, Origin};
 
 use crate::dispatch::Dispatcher;
+use crate::telemetry::Metrics;
 
 /// Makes the routes of the application listener that is bound to `address`.
 pub(crate) fn application(dispatcher: Arc<Dispatcher>, address: SocketAddr, limits: &Limits) -> Router {
@@ -59,10 +60,12 @@ pub(crate) fn application(dispatcher: Arc<Dispatcher>, address: SocketAddr, limi
 }
 
 /// Makes the routes of the admin listener that is bound to `address`.
-pub(crate) fn admin(dispatcher: Arc<Dispatcher>, address: SocketAddr) -> Router {
+pub(crate) fn admin(dispatcher: Arc<Dispatcher>, metrics: Metrics, address: SocketAddr) -> Router {
     Router::new()
         .route("/healthz", get(admin::healthz))
         .route("/readyz", get(admin::readyz))
+        .route("/metrics", get(admin::metrics))
+        .layer(Extension(Arc::new(metrics)))
         .layer(from_fn_with_state(guard::Guard::new(address, &[]), guard::check))
         .with_state(dispatcher)
 }

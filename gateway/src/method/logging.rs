@@ -1,31 +1,21 @@
-//! `logging/setLevel`: nothing here sends log messages to clients yet, so a level has nothing to act on.
+//! `logging/setLevel`: a command in the feed's own log, so that the level is the session's on every instance.
 
+use super::{Call, Failure};
 use crate::protocol::error::RpcError;
+use crate::protocol::log_level;
 use crate::protocol::message::Params;
 
-/// The levels of RFC 5424 (MCP 2025-11-25, Logging, Log Levels).
-const LEVELS: [&str; 8] = [
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-];
-
-/// Accepts one of the eight levels.
+/// Sets the level from which on log messages are sent to the session's client; returns when that is durable.
 ///
 /// # Errors
-/// -32602 for anything else.
-pub(super) fn set_level(params: &Params) -> Result<(), RpcError> {
-    match params.string("level")? {
-        Some(level) if LEVELS.contains(&level.as_str()) => Ok(()),
-        Some(level) => Err(RpcError::invalid_params(format!(
-            "unknown level {level:?}: use one of {}",
-            LEVELS.join(", ")
-        ))),
-        None => Err(RpcError::invalid_params("logging/setLevel requires params.level")),
-    }
+/// -32602 for anything but one of the eight levels.
+pub(super) async fn set_level(call: &Call<'_>, params: &Params) -> Result<(), Failure> {
+    let level = params
+        .string("level")?
+        .ok_or_else(|| RpcError::invalid_params("logging/setLevel requires params.level"))?;
+    log_level::check(&level).map_err(RpcError::invalid_params)?;
+    call.feed
+        .set_log_level(call.principal, call.session, &level)
+        .await?;
+    Ok(())
 }

@@ -39,10 +39,12 @@ pub(crate) struct Call<'a> {
     pub(crate) feed: &'a FeedClient,
     /// The keys by which texts are sealed.
     pub(crate) keyring: &'a Keyring,
-    /// The exported tables.
-    pub(crate) catalog: Arc<Catalog>,
     /// Which feed that is, as of before the call.
     pub(crate) identity: FeedIdentity,
+    /// A revision that `catalog` reflects, with all before.
+    pub(crate) head: u64,
+    /// The exported tables.
+    pub(crate) catalog: Arc<Catalog>,
     /// The host and port that URIs of this server name.
     pub(crate) authority: &'a str,
     /// The name of the principal; empty: anonymous.
@@ -53,6 +55,8 @@ pub(crate) struct Call<'a> {
     pub(crate) max_subscriptions: u32,
     /// What this server says about itself.
     pub(crate) about: &'a About,
+    /// Who it is, as JSON.
+    pub(crate) server: &'a str,
 }
 
 /// What a method did.
@@ -104,9 +108,9 @@ pub(crate) async fn call(call: &Call<'_>, request: &Request) -> Result<Done, Fai
         "tools/call" => Err(lists::unknown_tool(params).into()),
         "prompts/list" => done(id, &lists::prompts(call, params).await?),
         "prompts/get" => Err(lists::unknown_prompt(params).into()),
-        "completion/complete" => done(id, &completion::complete(call, params)?),
+        "completion/complete" => done(id, &completion::complete(call, params).await?),
         "logging/setLevel" => {
-            logging::set_level(params)?;
+            logging::set_level(call, params).await?;
             done(id, &EmptyResult {})
         }
         unknown => Err(RpcError::method_not_found(unknown).into()),

@@ -76,9 +76,15 @@ async fn try_call(call: &Call<'_>, hints: &CacheHints, request: &Request) -> Res
     let id = &request.id;
     let params = &request.params;
     match request.method.as_str() {
-        "server/discover" => cached(id, &DiscoverResult::new(&[MODERN], call.about), hints.discover),
-        "resources/list" => cached(id, &resources::list(call, params).await?, hints.resources),
+        "server/discover" => cached(
+            call,
+            id,
+            &DiscoverResult::new(&[MODERN], call.about),
+            hints.discover,
+        ),
+        "resources/list" => cached(call, id, &resources::list(call, params).await?, hints.resources),
         "resources/templates/list" => cached(
+            call,
             id,
             &resources::list_templates(call, params).await?,
             hints.templates,
@@ -89,15 +95,16 @@ async fn try_call(call: &Call<'_>, hints: &CacheHints, request: &Request) -> Res
                 cache: Some(hints.read),
                 cursor: cursor.map(|cursor| cursor.encode()),
             };
-            Ok(complete::result(id, &result, &additions)?)
+            Ok(complete::result(id, &result, call.server, &additions)?)
         }
-        "tools/list" => cached(id, &lists::tools(call, params).await?, hints.tools),
+        "tools/list" => cached(call, id, &lists::tools(call, params).await?, hints.tools),
         "tools/call" => Err(lists::unknown_tool(params).into()),
-        "prompts/list" => cached(id, &lists::prompts(call, params).await?, hints.prompts),
+        "prompts/list" => cached(call, id, &lists::prompts(call, params).await?, hints.prompts),
         "prompts/get" => Err(lists::unknown_prompt(params).into()),
         "completion/complete" => Ok(complete::result(
             id,
-            &completion::complete(call, params)?,
+            &completion::complete(call, params).await?,
+            call.server,
             &Additions::default(),
         )?),
         // Among them what sessions had: initialize, ping, logging/setLevel, resources/subscribe and unsubscribe.
@@ -105,12 +112,17 @@ async fn try_call(call: &Call<'_>, hints: &CacheHints, request: &Request) -> Res
     }
 }
 
-fn cached(id: &RequestId, result: &impl Serialize, hint: CacheHint) -> Result<Vec<u8>, Failure> {
+fn cached(
+    call: &Call<'_>,
+    id: &RequestId,
+    result: &impl Serialize,
+    hint: CacheHint,
+) -> Result<Vec<u8>, Failure> {
     let additions = Additions {
         cache: Some(hint),
         cursor: None,
     };
-    Ok(complete::result(id, result, &additions)?)
+    Ok(complete::result(id, result, call.server, &additions)?)
 }
 
 /// What of a listen's URIs will be delivered.
@@ -121,20 +133,21 @@ pub(crate) struct Honoured {
     pub(crate) uris: Vec<String>,
 }
 
-/// Returns what of a listen's URIs can be subscribed; the others are left out without an error.
+/// Returns what of a listen's URIs can be subscribed and be read by the principal; the others are left out without an error.
 ///
 /// # Errors
 /// -32602 if there are more than one stream may have, naming the limit.
-pub(crate) fn honoured(call: &Call<'_>, filter: &ListenFilter) -> Result<Honoured, RpcError> {
+pub(crate) async fn honoured(call: &Call<'_>, filter: &ListenFilter) -> Result<Honoured, Failure> {
     let max = call.max_subscriptions;
     if filter.uris.len() > usize::try_from(max).unwrap_or(usize::MAX) {
         return Err(RpcError::invalid_params(format!(
             "params.notifications.resourceSubscriptions has {} entries, a listen takes {max}: use several",
             filter.uris.len()
-        )));
+        ))
+        .into());
     }
     let mut seen = HashSet::new();
-    let rows: Vec<RowUri> = filter
+    let mut rows: Vec<RowUri> = filter
         .uris
         .iter()
         .filter_map(|uri| match resource_uri::parse(uri) {
@@ -143,6 +156,16 @@ pub(crate) fn honoured(call: &Call<'_>, filter: &ListenFilter) -> Result<Honoure
         })
         .filter(|row| seen.insert(row.clone()))
         .collect();
+    let mut denied = HashSet::new();
+    let paths: HashSet<String> = rows.iter().map(|row| row.path.clone()).collect();
+    for path in paths {
+        if let Some(table) = call.catalog.find(&path)
+            && !call.feed.may_read(call.principal, table).await?
+        {
+            denied.insert(path);
+        }
+    }
+    rows.retain(|row| !denied.contains(&row.path));
     let uris = rows.iter().map(|row| row.uri(call.authority)).collect();
     Ok(Honoured { rows, uris })
 }

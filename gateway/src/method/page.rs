@@ -8,6 +8,10 @@ use crate::protocol::message::Params;
 /// How many entries a page has at most.
 const PAGE_LEN: usize = 200;
 
+/// The beginning of a row's URI, up to the host and port by which an instance is reached; these differ between instances unless
+/// one public name is configured, so a cursor does not hold them.
+const ROW_SCHEME: &str = "feed+rest://";
+
 /// One page of a list.
 pub(super) struct Page<T> {
     /// Its entries.
@@ -37,13 +41,16 @@ pub(super) async fn cut<T>(
     let after = match params.string("cursor")? {
         Some(cursor) => {
             let opened = seal::open(call.keyring, binding, &cursor).await?;
-            Some(opened.ok_or_else(|| refuse(list, &cursor))?)
+            let opened = opened.ok_or_else(|| refuse(list, &cursor))?;
+            Some(with_authority(call.authority, opened))
         }
         None => None,
     };
     let (entries, next) = select(after.as_deref(), entries, &key);
     let next_cursor = match next {
-        Some(last) => Some(seal::seal(call.keyring, binding, &last).await?),
+        Some(last) => {
+            Some(seal::seal(call.keyring, binding, &without_authority(call.authority, last)).await?)
+        }
         None => None,
     };
     Ok(Page { entries, next_cursor })
@@ -64,6 +71,23 @@ fn select<T>(
     (entries, next)
 }
 
+/// Takes an instance's own host and port out of a key.
+fn without_authority(authority: &str, key: String) -> String {
+    let rest = key
+        .strip_prefix(ROW_SCHEME)
+        .and_then(|rest| rest.strip_prefix(authority)?.strip_prefix('/'));
+    rest.map(|rest| format!("{ROW_SCHEME}/{rest}")).unwrap_or(key)
+}
+
+/// Puts them in again where [`without_authority`] took them out.
+fn with_authority(authority: &str, key: String) -> String {
+    let rest = key
+        .strip_prefix(ROW_SCHEME)
+        .and_then(|rest| rest.strip_prefix('/'));
+    rest.map(|rest| format!("{ROW_SCHEME}{authority}/{rest}"))
+        .unwrap_or(key)
+}
+
 fn refuse(list: &str, cursor: &str) -> RpcError {
     let shown: String = cursor.chars().take(64).collect();
     RpcError::invalid_params(format!(
@@ -74,6 +98,24 @@ fn refuse(list: &str, cursor: &str) -> RpcError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_that_of_the_same_entry_on_every_instance() {
+        for (key, elsewhere) in [
+            ("feed+rest://a:1/Item", "feed+rest://b:2/Item"),
+            ("feed+rest://a:1/Item/{key}", "feed+rest://b:2/Item/{key}"),
+            ("feed+rest://a:12/Item", "feed+rest://a:12/Item"),
+            (
+                "feed://schema/{database}/{table}",
+                "feed://schema/{database}/{table}",
+            ),
+            ("", ""),
+        ] {
+            let kept = without_authority("a:1", key.to_owned());
+            assert_eq!(with_authority("b:2", kept.clone()), elsewhere);
+            assert_eq!(with_authority("a:1", kept), key);
+        }
+    }
 
     #[test]
     fn pages_show_every_entry_once() {

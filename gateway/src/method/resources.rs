@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::page::{self, Page};
 use super::{Call, Failure, synthetic};
 use crate::feed::{FeedError, Table};
-use crate::protocol::cursor::Cursor;
+use crate::protocol::cursor::{Cursor, FeedIdentity};
 use crate::protocol::error::RpcError;
 use crate::protocol::event_id::{EventId, Slot};
 use crate::protocol::mcp::{ReadResourceResult, Resource, ResourcesListResult, TextContents};
@@ -115,7 +115,8 @@ pub(super) async fn read(
         }
         Ok(ResourceUri::Synthetic(name)) => {
             let text = synthetic::read(call, &name).ok_or_else(|| RpcError::resource_not_found(&uri))?;
-            (text, None)
+            // What it tells of the tables is as old as that; while no feed was seen it is no state of one.
+            (text, (call.identity != FeedIdentity::NONE).then_some(call.head))
         }
         Ok(ResourceUri::Custom(_)) => return Err(RpcError::resource_not_found(&uri).into()),
         Err(error) => return Err(RpcError::invalid_params(format!("invalid uri {uri}: {error}")).into()),

@@ -3,12 +3,13 @@
 //! A subscription is effective from its entry on, on whatever instance the session's stream is, because the stream sees
 //! that entry in order with the changes. So the answer needs to wait for nothing but the commit.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::{Call, Failure};
-use crate::feed::FeedError;
+use crate::feed::{FeedError, Table};
 use crate::protocol::error::{INTERNAL_ERROR, RpcError};
 use crate::protocol::message::Params;
 use crate::protocol::resource_uri::{self, ResourceUri, RowUri, UriError};
@@ -22,9 +23,24 @@ const STREAM_WAIT_STEP: Duration = Duration::from_millis(25);
 /// Subscribes the session to `params.uri`. Every change that is committed after the answer notifies.
 pub(super) async fn subscribe(call: &Call<'_>, params: &Params) -> Result<(), Failure> {
     let uri = required_uri("resources/subscribe", params)?;
-    let Some(row) = subscribable(call, &uri) else {
-        wait_for_stream(|| async { call.feed.has_live_stream(call.principal, call.session).await }).await?;
-        return Err(RpcError::invalid_params(format!("resource is not subscribable: {uri}")).into());
+    let refused = match subscribable(call, &uri) {
+        None => Err(RpcError::invalid_params(format!(
+            "resource is not subscribable: {uri}"
+        ))),
+        Some((row, table)) => match call.feed.may_read(call.principal, &table).await {
+            Ok(true) => Ok(row),
+            Ok(false) => Err(RpcError::invalid_params(format!("permission denied: {uri}"))),
+            Err(error) => return Err(refusal(call, &uri, error)),
+        },
+    };
+    let row = match refused {
+        Ok(row) => row,
+        Err(error) => {
+            // A stream that is missing is told first.
+            wait_for_stream(|| async { call.feed.has_live_stream(call.principal, call.session).await })
+                .await?;
+            return Err(error.into());
+        }
     };
     let canonical = row.canonical();
     let subscribed = wait_for_stream(|| async {
@@ -55,7 +71,7 @@ pub(super) async fn unsubscribe(call: &Call<'_>, params: &Params) -> Result<u64,
     match resource_uri::parse(&uri) {
         Ok(ResourceUri::Row(row)) => Ok(call
             .feed
-            .unsubscribe(call.principal, call.session, &row.canonical())
+            .unsubscribe(call.principal, call.session, &row.canonical(), 0)
             .await?),
         // Nothing else can have been subscribed.
         Ok(ResourceUri::Synthetic(_) | ResourceUri::Custom(_)) | Err(UriError::NoScheme) => Ok(0),
@@ -70,9 +86,12 @@ fn required_uri(method: &str, params: &Params) -> Result<String, RpcError> {
     }
 }
 
-fn subscribable(call: &Call<'_>, uri: &str) -> Option<RowUri> {
+fn subscribable(call: &Call<'_>, uri: &str) -> Option<(RowUri, Arc<Table>)> {
     match resource_uri::parse(uri) {
-        Ok(ResourceUri::Row(row)) if call.catalog.find(&row.path).is_some() => Some(row),
+        Ok(ResourceUri::Row(row)) => {
+            let table = Arc::clone(call.catalog.find(&row.path)?);
+            Some((row, table))
+        }
         _ => None,
     }
 }

@@ -11,7 +11,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 use tracing::{debug, warn};
 
-use super::{Handed, RefusedFor, Taken};
+use super::{Cancelled, Handed, RefusedFor, Taken};
 
 /// How long a connection attempt may take: a client waits for it, and within one network it takes a millisecond.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -71,6 +71,29 @@ impl PeerClient {
                 answer: refusal.answer.into(),
             }),
         }
+    }
+
+    /// Cancels a request that `instance` at `address` may be answering; returns whether it was.
+    pub(crate) async fn cancel(
+        &self,
+        instance: &str,
+        address: &str,
+        cancelled: Cancelled,
+    ) -> Result<bool, PeerError> {
+        let channel = self.channel(address)?;
+        let mut request = Request::new(v1::CancelRequest {
+            instance: instance.into(),
+            principal: cancelled.principal,
+            session_id: cancelled.session,
+            request_id: cancelled.request.as_raw().into(),
+        });
+        request.set_timeout(CALL_TIMEOUT);
+        let answer = tokio::time::timeout(CALL_TIMEOUT, PeerStub::new(channel).cancel(request)).await;
+        let answer = answer.map_err(|_elapsed| PeerError::Gone)?;
+        Ok(answer
+            .map_err(|status| read_status(address, &status))?
+            .into_inner()
+            .found)
     }
 
     fn channel(&self, address: &str) -> Result<Channel, PeerError> {

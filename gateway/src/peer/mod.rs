@@ -12,6 +12,8 @@ use bytes::Bytes;
 pub(crate) use client::{PeerClient, PeerError};
 pub(crate) use server::serve;
 
+use crate::protocol::message::RequestId;
+
 /// A message of an HTTP+SSE client on its way to the instance that holds the client's stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Handed {
@@ -21,6 +23,17 @@ pub(crate) struct Handed {
     pub(crate) session: String,
     /// The body as it was sent.
     pub(crate) body: Bytes,
+}
+
+/// A request whose client does not want its answer any more.
+#[derive(Clone, Debug)]
+pub(crate) struct Cancelled {
+    /// The name of the principal that says so; empty: anonymous.
+    pub(crate) principal: String,
+    /// The session.
+    pub(crate) session: String,
+    /// The request's id.
+    pub(crate) request: RequestId,
 }
 
 /// What the other instance did with it.
@@ -54,4 +67,7 @@ pub(crate) enum RefusedFor {
 pub(crate) trait Inbox: Send + Sync + 'static {
     /// Takes a message; `None` if no stream of its session is here. Returns before the call is carried out.
     fn take(self: Arc<Self>, handed: Handed) -> impl Future<Output = Option<Taken>> + Send;
+
+    /// Cancels a request that is being answered here; returns whether there was one.
+    fn cancel(&self, cancelled: &Cancelled) -> bool;
 }

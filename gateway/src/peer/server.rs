@@ -12,7 +12,8 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 use tracing::warn;
 
-use super::{Handed, Inbox, RefusedFor, Taken};
+use super::{Cancelled, Handed, Inbox, RefusedFor, Taken};
+use crate::protocol::message::RequestId;
 
 /// The largest message: a body of the largest size, with room for its envelope.
 const REQUEST_LIMIT_BYTES: usize = 4 * 1024 * 1024 + 64 * 1024;
@@ -74,6 +75,24 @@ impl<I: Inbox> Peer for PeerService<I> {
             }),
         };
         Ok(Response::new(v1::PostResponse { refusal }))
+    }
+
+    async fn cancel(
+        &self,
+        request: Request<v1::CancelRequest>,
+    ) -> Result<Response<v1::CancelResponse>, Status> {
+        let request = request.into_inner();
+        if request.instance != self.instance {
+            return Err(Status::not_found("another instance has this address"));
+        }
+        let id = RequestId::from_raw(&request.request_id)
+            .ok_or_else(|| Status::invalid_argument("request_id is no id of a request"))?;
+        let found = self.inbox.cancel(&Cancelled {
+            principal: request.principal,
+            session: request.session_id,
+            request: id,
+        });
+        Ok(Response::new(v1::CancelResponse { found }))
     }
 }
 

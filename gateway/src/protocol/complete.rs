@@ -10,13 +10,6 @@ use super::cursor::CURSOR_KEY;
 use super::line;
 use super::message::RequestId;
 
-/// Who the server is, as JSON (MCP 2026-07-28, schema, `Implementation`).
-const SERVER_INFO: &str = concat!(
-    r#"{"name":"tidegate","title":"Tidegate","version":""#,
-    env!("CARGO_PKG_VERSION"),
-    r#""}"#
-);
-
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 /// For whom a result may be cached.
@@ -46,13 +39,14 @@ pub(crate) struct Additions {
     pub(crate) cursor: Option<String>,
 }
 
-/// Encodes the answer of a request of the modern era that succeeded.
+/// Encodes the answer of a request of the modern era that succeeded; `server` is who the server is, as JSON.
 ///
 /// # Errors
 /// As [`answer::result`]; `result` must be an object without `_meta` and `resultType`.
 pub(crate) fn result(
     id: &RequestId,
     result: &impl Serialize,
+    server: &str,
     additions: &Additions,
 ) -> Result<Vec<u8>, EncodeError> {
     let mut before = b"\"resultType\":\"complete\",".to_vec();
@@ -65,7 +59,7 @@ pub(crate) fn result(
         });
     }
     before.extend_from_slice(b"\"_meta\":{");
-    push_server_info(&mut before);
+    push_server_info(&mut before, server);
     if let Some(cursor) = &additions.cursor {
         before.push(b',');
         push_cursor(&mut before, cursor);
@@ -90,10 +84,10 @@ pub(crate) fn legacy_result(
 }
 
 /// Appends the member of `_meta` that names the server.
-pub(super) fn push_server_info(out: &mut Vec<u8>) {
+pub(super) fn push_server_info(out: &mut Vec<u8>, server: &str) {
     line::push_string(out, SERVER_INFO_KEY);
     out.push(b':');
-    out.extend_from_slice(SERVER_INFO.as_bytes());
+    line::push_json(out, server);
 }
 
 fn push_cursor(out: &mut Vec<u8>, cursor: &str) {
@@ -117,7 +111,8 @@ mod tests {
     #[test]
     fn b_6_2_a_result_says_its_type_its_server_and_how_long_it_is_fresh() {
         let server = json!({"name": "tidegate", "title": "Tidegate", "version": env!("CARGO_PKG_VERSION")});
-        let bare = result(&id(), &json!({}), &Additions::default()).unwrap();
+        let text = server.to_string();
+        let bare = result(&id(), &json!({}), &text, &Additions::default()).unwrap();
         let expected = json!({"jsonrpc": "2.0", "id": "1", "result": {
             "resultType": "complete", "_meta": {"io.modelcontextprotocol/serverInfo": server},
         }});
@@ -130,7 +125,7 @@ mod tests {
             }),
             cursor: Some("c".to_owned()),
         };
-        let full = result(&id(), &json!({"a": 1.0}), &additions).unwrap();
+        let full = result(&id(), &json!({"a": 1.0}), &text, &additions).unwrap();
         let expected = json!({"jsonrpc": "2.0", "id": "1", "result": {
             "resultType": "complete", "ttlMs": 5, "cacheScope": "private", "a": 1.0,
             "_meta": {"io.modelcontextprotocol/serverInfo": server, "dev.tidegate/cursor": "c"},

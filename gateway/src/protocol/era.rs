@@ -73,6 +73,13 @@ pub(crate) struct Features {
     pub(crate) batches: bool,
 }
 
+/// What a stream of the modern era carries besides notices.
+pub(crate) const LISTEN: &Features = &Features {
+    opening_block: false,
+    bookmarks: false,
+    batches: false,
+};
+
 impl Version {
     /// The one that is preferred.
     pub(crate) const LATEST: Version = Version::V2025_11_25;

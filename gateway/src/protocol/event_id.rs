@@ -114,6 +114,14 @@ impl LastEventId {
     }
 }
 
+/// Returns the instance that sent the id of a POST stream.
+pub(crate) fn post_stream_instance(header: Option<&[u8]>) -> Option<&str> {
+    let id = std::str::from_utf8(header?.trim_ascii())
+        .ok()?
+        .strip_prefix('p')?;
+    is_post_stream(id.as_bytes()).then(|| id.split('.').next())?
+}
+
 /// Looks at what follows the `p`: instance and stream are words, the last part is a number.
 fn is_post_stream(rest: &[u8]) -> bool {
     let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);

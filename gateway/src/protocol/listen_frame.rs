@@ -161,8 +161,8 @@ pub(crate) fn acknowledged(tag: &SubscriptionTag, acknowledgement: &Acknowledgem
 }
 
 /// Encodes the result that ends a listen as planned; `id` is the last frame that was sent, where it is known that
-/// everything up to it was.
-pub(crate) fn closed(tag: &SubscriptionTag, feed: FeedIdentity, id: Option<EventId>) -> Bytes {
+/// everything up to it was; `server` is who the server is, as JSON.
+pub(crate) fn closed(tag: &SubscriptionTag, server: &str, feed: FeedIdentity, id: Option<EventId>) -> Bytes {
     let mut frame = b"data: {\"jsonrpc\":\"2.0\",\"id\":".to_vec();
     frame.extend_from_slice(tag.as_bytes());
     frame.extend_from_slice(
@@ -170,7 +170,7 @@ pub(crate) fn closed(tag: &SubscriptionTag, feed: FeedIdentity, id: Option<Event
     );
     frame.extend_from_slice(tag.as_bytes());
     frame.push(b',');
-    complete::push_server_info(&mut frame);
+    complete::push_server_info(&mut frame, server);
     if let Some(id) = id {
         let cursor = Cursor { feed, id };
         frame.extend_from_slice(format!(",{}:{}", json!(CURSOR_KEY), json!(cursor.encode())).as_bytes());
@@ -260,7 +260,7 @@ mod tests {
                 );
             }
 
-            let ended = message(&closed(&tag, cursor().feed, Some(cursor().id)));
+            let ended = message(&closed(&tag, r#"{"name":"s"}"#, cursor().feed, Some(cursor().id)));
             assert_eq!(ended["id"], id);
             assert_eq!(ended["result"]["resultType"], "complete");
             assert_eq!(
@@ -268,7 +268,7 @@ mod tests {
                 id
             );
             assert_eq!(ended["result"]["_meta"]["dev.tidegate/cursor"], cursor().encode());
-            let ended = message(&closed(&tag, cursor().feed, None));
+            let ended = message(&closed(&tag, r#"{"name":"s"}"#, cursor().feed, None));
             assert!(ended["result"]["_meta"].get("dev.tidegate/cursor").is_none());
 
             let expected = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {

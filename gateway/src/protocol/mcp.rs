@@ -8,6 +8,9 @@ use super::error::RpcError;
 use super::json::{Kind, Members};
 use super::message::Params;
 
+/// The name of this server.
+const NAME: &str = "tidegate";
+
 /// What a client says about itself in `initialize`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InitializeParams {
@@ -84,6 +87,13 @@ impl Default for About {
     }
 }
 
+impl About {
+    /// Returns who the server is as JSON, for the results of the modern era (MCP 2026-07-28, schema, `Implementation`).
+    pub(crate) fn server_info(&self) -> String {
+        json!({"name": NAME, "title": self.title, "version": env!("CARGO_PKG_VERSION")}).to_string()
+    }
+}
+
 impl InitializeResult {
     /// Makes the result; what the server can do is the same for everyone.
     pub(crate) fn new(version: Version, about: &About) -> InitializeResult {
@@ -91,7 +101,7 @@ impl InitializeResult {
             protocol_version: version.as_str(),
             capabilities: ServerCapabilities::default(),
             server_info: Implementation {
-                name: "tidegate",
+                name: NAME,
                 title: about.title.clone(),
                 version: env!("CARGO_PKG_VERSION"),
             },

@@ -351,6 +351,11 @@ impl RequestId {
         })
     }
 
+    /// Reads what [`RequestId::as_raw`] gave.
+    pub(crate) fn from_raw(raw: &str) -> Option<RequestId> {
+        RequestId::read(&RawValue::from_string(raw.to_owned()).ok()?)
+    }
+
     /// Returns the id as the client wrote it, quotes and escapes included: JSON to put into an answer.
     pub(crate) fn as_raw(&self) -> &str {
         &self.raw

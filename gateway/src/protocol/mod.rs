@@ -4,7 +4,7 @@
 //! one result (a duplicate key is refused, not resolved); writing always gives one line.
 //!
 //! - [`json`], [`message`], [`error`], [`answer`]: JSON-RPC 2.0 in and out.
-//! - [`era`], [`mcp`]: protocol versions with what depends on them, and the MCP types that are served.
+//! - [`era`], [`mcp`], [`log_level`]: protocol versions with what depends on them, and the MCP types that are served.
 //! - [`request_meta`], [`header_value`], [`complete`]: what a request of the modern era carries, and its result.
 //! - [`listen`], [`listen_frame`], [`cursor`]: `subscriptions/listen`, its frames, and the cursor of the resume extension.
 //! - [`event_id`], [`frame`]: the cursor of a GET stream, and the SSE frames that carry it.
@@ -23,6 +23,7 @@ pub(crate) mod json;
 pub(crate) mod line;
 pub(crate) mod listen;
 pub(crate) mod listen_frame;
+pub(crate) mod log_level;
 pub(crate) mod mcp;
 pub(crate) mod message;
 pub(crate) mod request_meta;

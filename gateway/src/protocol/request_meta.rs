@@ -10,24 +10,13 @@ use super::era::{MODERN, VERSION_KEY};
 use super::error::RpcError;
 use super::header_value;
 use super::json::{Kind, Members};
+use super::log_level;
 use super::message::{Params, Request, RequestId};
 
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
 const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 const RESUME_KEY: &str = "dev.tidegate/resumeFrom";
-
-/// The levels of RFC 5424 (MCP 2026-07-28, Logging, Log Levels).
-const LOG_LEVELS: [&str; 8] = [
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-];
 
 /// The headers that say again what stands in the body.
 #[derive(Clone, Copy, Debug, Default)]
@@ -143,11 +132,10 @@ fn read_meta(params: &Params) -> Result<(String, RequestMeta), RpcError> {
         return Err(wrong("progressToken", "a string or an integer"));
     }
     let log_level = text(&meta, LOG_LEVEL_KEY)?;
-    if let Some(level) = log_level.as_deref().filter(|level| !LOG_LEVELS.contains(level)) {
-        return Err(RpcError::invalid_params(format!(
-            "unknown level {level:?} in params._meta.{LOG_LEVEL_KEY}: use one of {}",
-            LOG_LEVELS.join(", ")
-        )));
+    if let Some(level) = &log_level {
+        log_level::check(level).map_err(|problem| {
+            RpcError::invalid_params(format!("params._meta.{LOG_LEVEL_KEY}: {problem}"))
+        })?;
     }
     let meta = RequestMeta {
         capabilities,

@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
 use super::Sessions;
+use super::counts::ResumeOutcome;
 use super::hub::{NotAdopted, Snapshot, Step, collect_blocks};
 use super::stream::{Block, CloseReason, Stream};
 use super::subscriptions::{Subscription, Subscriptions};
@@ -33,13 +34,21 @@ const RETRY_DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration:
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Opens a stream that was attached to the hub: takes its ownership, replays what `last` asks for, lets it go live.
-pub(super) async fn open(sessions: Arc<Sessions>, stream: Arc<Stream>, last: LastEventId) {
+/// `returning`: a stream of the session was on this instance before.
+pub(super) async fn open(sessions: Arc<Sessions>, stream: Arc<Stream>, last: LastEventId, returning: bool) {
     let Some((opened, snapshot)) = adopt(&sessions, &stream).await else {
         return;
     };
     // What was subscribed since the open missed nothing.
     let before = snapshot.subscriptions.as_of(opened.fence);
-    let mut blocks = missed(&sessions, &stream, &opened, &before, last).await;
+    let (mut blocks, outcome) = missed(&sessions, &stream, &opened, &before, last).await;
+    match outcome {
+        Some(ResumeOutcome::Ring) if returning && blocks.len() <= sessions.limits.replay_frames => {
+            sessions.note_resume(ResumeOutcome::Buffer, blocks.len());
+        }
+        Some(outcome) => sessions.note_resume(outcome, with_id(&blocks)),
+        None => {}
+    }
     let opening = EventId::new(opened.fence, Slot::Opening);
     if stream.features.opening_block {
         blocks.push(Block {
@@ -60,10 +69,11 @@ pub(super) async fn catch_up(sessions: Arc<Sessions>, stream: Arc<Stream>) {
     go_on(&sessions, &stream, after).await;
 }
 
-/// Makes this instance the owner of the session's stream and hands the stream to the hub, with what it is subscribed to.
+/// Makes this instance the owner of the session's stream and hands the stream to the hub, with what it is subscribed to. What is
+/// not there to be subscribed any more is dropped from the record.
 ///
 /// `None`: the stream was closed or replaced meanwhile. The hub sees to it then that the ownership is given back.
-async fn adopt(sessions: &Sessions, stream: &Arc<Stream>) -> Option<(Opened, Snapshot)> {
+async fn adopt(sessions: &Arc<Sessions>, stream: &Arc<Stream>) -> Option<(Opened, Snapshot)> {
     loop {
         let (epoch, _) = sessions.ring.beginning();
         let opened = take_ownership(sessions, stream).await?;
@@ -80,9 +90,17 @@ async fn adopt(sessions: &Sessions, stream: &Arc<Stream>) -> Option<(Opened, Sna
             // The open was in a history that the feed service no longer has.
             continue;
         }
-        let subscriptions = Subscriptions::read(&opened.session.subscriptions);
+        // Of the open's revision or later, since the hub has passed that.
+        let catalog = sessions.watch.catalog();
+        let is_served = |path: &str| catalog.find(path).is_some();
+        let (subscriptions, unserved) = Subscriptions::read(&opened.session.subscriptions, is_served);
         match sessions.hub.adopt(stream, opened.fence, subscriptions) {
-            Ok(snapshot) => return Some((opened, snapshot)),
+            Ok(snapshot) => {
+                if !unserved.is_empty() {
+                    sessions.drop_subscriptions(stream, opened.fence, unserved);
+                }
+                return Some((opened, snapshot));
+            }
             // The watch began after the open, so nobody here saw what came in between: take it over once more.
             Err(NotAdopted::Forgotten) => {}
             Err(NotAdopted::Replaced) => return None,
@@ -116,24 +134,30 @@ async fn take_ownership(sessions: &Sessions, stream: &Stream) -> Option<Opened> 
     }
 }
 
-/// Returns the blocks that come before the opening block: what was missed up to the open, or the notices of a gap.
+/// Returns how many of these are frames that can be replayed.
+pub(super) fn with_id(blocks: &[Block]) -> usize {
+    blocks.iter().filter(|block| block.id.is_some()).count()
+}
+
+/// Returns the blocks that come before the opening block: what was missed up to the open, or the notices of a gap; and
+/// where they come from, `None` if nothing can have been missed.
 async fn missed(
     sessions: &Sessions,
     stream: &Arc<Stream>,
     opened: &Opened,
     subscriptions: &Subscriptions,
     last: LastEventId,
-) -> Vec<Block> {
+) -> (Vec<Block>, Option<ResumeOutcome>) {
     let opening = EventId::new(opened.fence, Slot::Opening);
-    match last {
-        LastEventId::Absent if subscriptions.iter().next().is_none() => Vec::new(),
+    let blocks = match last {
+        LastEventId::Absent if subscriptions.iter().next().is_none() => return (Vec::new(), None),
         LastEventId::Id(cursor)
             if cursor.revision() <= opened.fence && cursor.revision() + 1 >= opened.oldest =>
         {
-            let Ok(blocks) = collect(sessions, stream, subscriptions, cursor, opened.fence).await else {
-                return tell_gap(subscriptions, opening);
-            };
-            blocks
+            match collect(sessions, stream, subscriptions, cursor, opened.fence).await {
+                Ok((blocks, source)) => return (blocks, Some(source.into())),
+                Err(Gap) => tell_gap(subscriptions, opening),
+            }
         }
         LastEventId::NotANumber => {
             let mut blocks = newest_frames(sessions, subscriptions, opened.fence).await;
@@ -143,7 +167,8 @@ async fn missed(
         LastEventId::Absent | LastEventId::Id(_) | LastEventId::AboveRange | LastEventId::PostStream => {
             tell_gap(subscriptions, opening)
         }
-    }
+    };
+    (blocks, Some(ResumeOutcome::Gap))
 }
 
 /// Brings a stream from `after` to the present, in passes while its client takes what they bring, and lets it go live.
@@ -162,7 +187,7 @@ pub(super) async fn go_on(sessions: &Sessions, stream: &Arc<Stream>, mut after: 
         let until = snapshot.position;
         let end = EventId::new(until, Slot::Bookmark);
         let blocks = match collect(sessions, stream, &snapshot.subscriptions, after, until).await {
-            Ok(blocks) => blocks,
+            Ok((blocks, _)) => blocks,
             Err(Gap) => tell_gap(&snapshot.subscriptions, end),
         };
         sessions.hub.prepare(stream, &snapshot, blocks, end);
@@ -173,6 +198,24 @@ pub(super) async fn go_on(sessions: &Sessions, stream: &Arc<Stream>, mut after: 
 /// The log no longer has what came after the cursor.
 pub(super) struct Gap;
 
+/// Where the blocks of a catch-up come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// This instance's ring.
+    Ring,
+    /// The feed service's log.
+    Log,
+}
+
+impl From<Source> for ResumeOutcome {
+    fn from(source: Source) -> ResumeOutcome {
+        match source {
+            Source::Ring => ResumeOutcome::Ring,
+            Source::Log => ResumeOutcome::Log,
+        }
+    }
+}
+
 /// Returns the blocks for everything after `after` up to revision `until`, in rising order.
 pub(super) async fn collect(
     sessions: &Sessions,
@@ -180,9 +223,9 @@ pub(super) async fn collect(
     subscriptions: &Subscriptions,
     after: EventId,
     until: u64,
-) -> Result<Vec<Block>, Gap> {
+) -> Result<(Vec<Block>, Source), Gap> {
     if let Some(blocks) = collect_from_ring(sessions, subscriptions, after, until).await {
-        return Ok(blocks);
+        return Ok((blocks, Source::Ring));
     }
     let mut delay = RETRY_DELAY.0;
     loop {
@@ -191,11 +234,11 @@ pub(super) async fn collect(
         let collected = collect_from_log(sessions, subscriptions, after, until).await;
         drop(permit);
         match collected {
-            Ok(blocks) => return Ok(blocks),
+            Ok(blocks) => return Ok((blocks, Source::Log)),
             Err(FeedError::Compacted | FeedError::LostHistory) => return Err(Gap),
             Err(error) if stream.is_closed() => {
                 debug!(%error, "gave a catch-up up");
-                return Ok(Vec::new());
+                return Ok((Vec::new(), Source::Log));
             }
             Err(error) => {
                 warn!(session.id = %stream.session, %error, "cannot read the log for a catch-up, trying again");
@@ -228,7 +271,12 @@ async fn collect_from_ring(
         folder.extend(found);
         tokio::task::yield_now().await;
     }
-    Some(folder.finish())
+    let folded = folder.folded;
+    let blocks = folder.finish();
+    if folded {
+        sessions.counts.folded_notices.add(blocks.len());
+    }
+    Some(blocks)
 }
 
 /// Collects from the feed service's log: frame by frame while there are few, else the newest of each URI.
@@ -292,6 +340,7 @@ async fn collect_from_log(
         }
     }
     blocks.sort_unstable_by_key(|block| block.id);
+    sessions.counts.folded_notices.add(blocks.len());
     Ok(blocks)
 }
 

@@ -33,6 +33,8 @@ pub(super) struct ListenForm {
     pub(super) feed: FeedIdentity,
     /// The lists that it hears of.
     pub(super) lists: ListFlags,
+    /// Who the server is, as JSON.
+    pub(super) server: Arc<str>,
 }
 
 /// Which streams can share a frame.
@@ -115,7 +117,7 @@ impl Form {
         let Form::Listen(listen) = self else { return None };
         match reason {
             CloseReason::ClientLeft | CloseReason::Cancelled => None,
-            CloseReason::Shutdown => Some(listen_frame::closed(&listen.tag, listen.feed, id)),
+            CloseReason::Shutdown => Some(listen_frame::closed(&listen.tag, &listen.server, listen.feed, id)),
             CloseReason::TakenOver
             | CloseReason::SessionEnded
             | CloseReason::LostHistory

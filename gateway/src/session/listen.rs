@@ -11,7 +11,8 @@ use tokio::time::timeout;
 use tracing::info;
 
 use super::Sessions;
-use super::catch_up::{Gap, collect, go_on, tell_gap};
+use super::catch_up::{Gap, collect, go_on, tell_gap, with_id};
+use super::counts::{ResumeOutcome, Transport};
 use super::form::{Form, ListenForm};
 use super::hub::Step;
 use super::reader::StreamReader;
@@ -43,6 +44,8 @@ pub(crate) struct Listen {
     pub(crate) rows: Vec<RowUri>,
     /// How notices name them, in the same order.
     pub(crate) spellings: Vec<String>,
+    /// Who the server is, as JSON.
+    pub(crate) server: Arc<str>,
     /// Where its client is, as it was told earlier.
     pub(crate) resume_from: Option<String>,
 }
@@ -97,6 +100,7 @@ impl Sessions {
                 tag: SubscriptionTag::new(&listen.request),
                 feed,
                 lists: listen.lists,
+                server: Arc::clone(&listen.server),
             }));
             let subscriptions =
                 Subscriptions::of_listen(form.clone(), &listen.rows, &listen.spellings, since);
@@ -105,6 +109,7 @@ impl Sessions {
                 principal,
                 form,
                 Arc::clone(progress),
+                Arc::clone(&self.counts),
             ));
             let reader = StreamReader::new(Arc::clone(self), Arc::clone(&stream));
             self.hub.attach(&stream);
@@ -115,6 +120,7 @@ impl Sessions {
                 continue;
             }
             self.listens.insert(&stream);
+            self.counts.stream_opens.add(Transport::Listen);
             info!(session.id = %stream.session, revision = head, ?start, "opened a listen");
             self.begin(stream, listen, start, head);
             return Ok(reader);
@@ -160,12 +166,16 @@ async fn resume(sessions: &Sessions, stream: &Arc<Stream>, listen: &Listen, star
     let missed = match start {
         Start::After(id) => collect(sessions, stream, &snapshot.subscriptions, id, snapshot.position)
             .await
-            .map(|blocks| (blocks, id)),
+            .map(|(blocks, source)| (blocks, source, id)),
         Start::Gap | Start::Present => Err(Gap),
     };
     let (mut blocks, acknowledgement) = match missed {
-        Ok((blocks, id)) => (blocks, acknowledge(stream, listen, true, id)),
+        Ok((blocks, source, id)) => {
+            sessions.note_resume(source.into(), with_id(&blocks));
+            (blocks, acknowledge(stream, listen, true, id))
+        }
         Err(Gap) => {
+            sessions.note_resume(ResumeOutcome::Gap, 0);
             let blocks = tell_gap(&snapshot.subscriptions, end);
             // With nothing to be told the gap is over with the acknowledgement.
             let place = if blocks.is_empty() { Some(end) } else { None };

@@ -1,6 +1,7 @@
 //! The sessions that this instance has met: a cache of the feed service's records, and what is under way here.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub(crate) struct Session {
     /// When the record was read last.
     read_at: Mutex<Instant>,
     pub(super) takeovers: Arc<Takeovers>,
+    /// A stream of it was opened on this instance.
+    opened: AtomicBool,
     in_flight: Mutex<HashMap<RequestId, CancellationToken>>,
 }
 
@@ -53,6 +56,7 @@ impl Session {
             version,
             read_at: Mutex::new(Instant::now()),
             takeovers: Arc::default(),
+            opened: AtomicBool::new(false),
             in_flight: Mutex::new(HashMap::new()),
         }
     }
@@ -63,6 +67,11 @@ impl Session {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .elapsed()
+    }
+
+    /// Notes that a stream of it is opened on this instance; returns whether one was before.
+    pub(super) fn note_opened(&self) -> bool {
+        self.opened.swap(true, Ordering::Relaxed)
     }
 
     /// Takes a request id for as long as the answer takes; `None` if another request has it.
@@ -141,6 +150,11 @@ impl Registry {
             .sessions
             .insert(Arc::clone(&session.id), Arc::clone(&session));
         session
+    }
+
+    /// Returns how many sessions are known.
+    pub(super) fn len(&self) -> usize {
+        self.lock().sessions.len()
     }
 
     /// Forgets a session.

@@ -123,7 +123,7 @@ impl ReplyStream {
     pub(crate) fn version(&self) -> Version {
         self.0
             .with_replies(|replies| replies.version)
-            .unwrap_or(Version::V2024_11_05)
+            .unwrap_or(Version::HTTP_SSE)
     }
 
     /// Notes which version was negotiated.

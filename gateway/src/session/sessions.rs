@@ -11,6 +11,7 @@ use tracing::{debug, info, warn};
 
 use super::SessionId;
 use super::catch_up;
+use super::counts::{Counts, ResumeOutcome, Transport};
 use super::hub::{Hub, Told};
 use super::listens::Listens;
 use super::reader::StreamReader;
@@ -96,6 +97,7 @@ pub(crate) struct Sessions {
     pub(super) limits: Limits,
     pub(super) log_reads: Semaphore,
     pub(super) listens: Listens,
+    pub(super) counts: Arc<Counts>,
     registry: Registry,
     tasks: TaskTracker,
     /// The instance ends: streams are being ended one after the other, the rest still works.
@@ -138,6 +140,7 @@ impl Sessions {
             limits,
             log_reads,
             listens: Listens::default(),
+            counts: Arc::default(),
             registry,
             tasks: TaskTracker::new(),
             draining: CancellationToken::new(),
@@ -262,17 +265,20 @@ impl Sessions {
                 Err(FeedError::Unavailable | FeedError::Timeout) => {}
                 found => return found,
             }
-            if let Some(session) = self
-                .registry
-                .find(id)
-                .filter(|session| *session.principal == *principal)
-            {
+            if let Some(session) = self.find_known(principal, id) {
                 return Ok(session);
             }
             if Instant::now() >= deadline || !self.pause(Duration::from_millis(200)).await {
                 return Err(FeedError::Unavailable);
             }
         }
+    }
+
+    /// Finds a session of this principal that was met here, whatever became of it since.
+    pub(crate) fn find_known(&self, principal: &str, id: &str) -> Option<Arc<Session>> {
+        self.registry
+            .find(id)
+            .filter(|session| *session.principal == *principal)
     }
 
     /// Makes a session as [`Sessions::create`] does, for a client that has said nothing about itself yet; waits for the feed
@@ -359,10 +365,16 @@ impl Sessions {
             warn!(session.id = %session.id, ?hold, "the stream is taken over too often, holding the next open");
             self.pause(hold).await;
         }
-        let stream = Arc::new(Stream::new(session, catch_up::retry(), door, progress));
+        self.counts.stream_opens.add(match door {
+            Door::Streamable => Transport::StreamableHttp,
+            Door::HttpSse => Transport::HttpSse,
+        });
+        let counts = Arc::clone(&self.counts);
+        let stream = Arc::new(Stream::new(session, catch_up::retry(), door, progress, counts));
+        let returning = session.note_opened();
         self.hub.attach(&stream);
-        self.tasks
-            .spawn(self.until_shutdown(catch_up::open(Arc::clone(self), Arc::clone(&stream), last)));
+        let open = catch_up::open(Arc::clone(self), Arc::clone(&stream), last, returning);
+        self.tasks.spawn(self.until_shutdown(open));
         StreamReader::new(Arc::clone(self), stream)
     }
 
@@ -374,6 +386,32 @@ impl Sessions {
     /// Runs what goes on after its request was answered; bounded by the life of the session layer.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(self.until_shutdown(work));
+    }
+
+    /// Notes how a client that came back was brought to the present, with so many frames that it had missed.
+    pub(super) fn note_resume(&self, outcome: ResumeOutcome, frames: usize) {
+        self.counts.resumes.add(outcome);
+        self.counts.replayed_frames.add(frames);
+    }
+
+    /// Returns what happened to streams so far.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Returns how many sessions are known here.
+    pub(crate) fn session_count(&self) -> usize {
+        self.registry.len()
+    }
+
+    /// Returns how many streams are open here.
+    pub(crate) fn stream_count(&self) -> usize {
+        self.hub.stream_count()
+    }
+
+    /// Returns how many subscriptions these have.
+    pub(crate) fn subscription_count(&self) -> usize {
+        self.hub.subscription_count()
     }
 
     /// Deletes a session of this principal: its record, its subscriptions, and its stream on whatever instance.
@@ -400,7 +438,11 @@ impl Sessions {
         let give_back = async move {
             loop {
                 match sessions.feed.close_stream(&principal, &session, fence).await {
-                    Ok(()) | Err(FeedError::Fenced | FeedError::UnknownSession) => return,
+                    Ok(()) | Err(FeedError::UnknownSession) => return,
+                    Err(FeedError::Fenced) => {
+                        sessions.counts.fences_refused.add(1);
+                        return;
+                    }
                     Err(error) => {
                         debug!(session.id = %session, %error, "cannot give a stream back yet");
                         sleep(Duration::from_secs(1)).await;
@@ -409,6 +451,37 @@ impl Sessions {
             }
         };
         self.tasks.spawn(self.until_shutdown(give_back));
+    }
+
+    /// Drops subscriptions from the record of a stream's session, by their canonical URIs, as long as this stream owns it: whoever
+    /// opens it next looks for itself.
+    pub(super) fn drop_subscriptions(
+        self: &Arc<Sessions>,
+        stream: &Arc<Stream>,
+        fence: u64,
+        uris: Vec<String>,
+    ) {
+        info!(session.id = %stream.session, ?uris, "dropping subscriptions to what is not served any more");
+        let (sessions, stream) = (Arc::clone(self), Arc::clone(stream));
+        let drop_all = async move {
+            for uri in uris {
+                while !stream.is_closed() {
+                    match sessions
+                        .feed
+                        .unsubscribe(&stream.principal, &stream.session, &uri, fence)
+                        .await
+                    {
+                        Ok(_) => break,
+                        Err(FeedError::Fenced | FeedError::UnknownSession) => return,
+                        Err(error) => {
+                            debug!(session.id = %stream.session, %error, "cannot drop a subscription yet");
+                            sleep(Duration::from_secs(1)).await;
+                        }
+                    }
+                }
+            }
+        };
+        self.spawn(drop_all);
     }
 
     /// Looks at every stream once a second: cheaper than a timer for each.
@@ -429,7 +502,7 @@ impl Sessions {
             let kept = position.saturating_sub(self.watch.oldest());
             let lag_max = BOOKMARK_LAG_MIN.max(kept / BOOKMARK_LOG_SHARE);
             for stream in self.hub.all() {
-                if stream.stalled_for() >= self.limits.write_timeout {
+                if stream.stalled_for(now) >= self.limits.write_timeout {
                     self.end_slow(&stream);
                     continue;
                 }

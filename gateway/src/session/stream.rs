@@ -12,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 
 use super::SessionId;
+use super::counts::Counts;
 use super::form::Form;
 use super::frame_ring::FrameRing;
 use super::positions::Positions;
@@ -19,19 +20,12 @@ use super::registry::Session;
 use super::replies::{Door, Replies};
 use super::takeovers::Takeovers;
 use super::write_progress::WriteProgress;
-use crate::protocol::era::{Features, Version};
+use crate::protocol::era::{self, Features, Version};
 use crate::protocol::event_id::{EventId, Slot};
 use crate::protocol::frame::{self, EncodedUri};
 
 /// The most bytes that are handed to the socket at once: beyond it a larger piece makes no write cheaper.
 const WRITE_BYTES: usize = 64 * 1024;
-
-/// What a listen may carry besides notices: nothing.
-static LISTEN_FEATURES: Features = Features {
-    opening_block: false,
-    bookmarks: false,
-    batches: false,
-};
 
 /// An open stream.
 pub(super) struct Stream {
@@ -46,6 +40,7 @@ pub(super) struct Stream {
     /// How its frames are written.
     pub(super) form: Form,
     takeovers: Arc<Takeovers>,
+    counts: Arc<Counts>,
     inner: Mutex<Inner>,
 }
 
@@ -83,6 +78,9 @@ struct Inner {
     /// A catch-up waits until the blocks are written.
     drained: Option<Waker>,
     keep_alive_due: bool,
+    /// Since when the writer was seen not to come although something waits. On HTTP/2 a stream stalls by its own window while
+    /// its connection goes on, so that the connection's progress says nothing about it.
+    left_alone_since: Option<Instant>,
     /// When something was written last.
     written: Instant,
     /// When the client's cursor was moved on last by a bookmark, or the stream opened.
@@ -165,6 +163,7 @@ impl Stream {
         retry: Duration,
         door: Door,
         progress: Arc<WriteProgress>,
+        counts: Arc<Counts>,
     ) -> Stream {
         let (version, replies) = match door {
             Door::Streamable => (session.version, None),
@@ -182,6 +181,7 @@ impl Stream {
             form: Form::Session,
             progress,
             takeovers: Arc::clone(&session.takeovers),
+            counts,
             inner: Mutex::new(inner),
         }
     }
@@ -192,6 +192,7 @@ impl Stream {
         principal: &str,
         form: Form,
         progress: Arc<WriteProgress>,
+        counts: Arc<Counts>,
     ) -> Stream {
         let mut inner = Inner::new();
         // Its first bytes are its acknowledgement, or the comment that is let out when that takes long.
@@ -199,10 +200,11 @@ impl Stream {
         Stream {
             session: name,
             principal: principal.into(),
-            features: &LISTEN_FEATURES,
+            features: era::LISTEN,
             form,
             progress,
             takeovers: Arc::default(),
+            counts,
             inner: Mutex::new(inner),
         }
     }
@@ -284,7 +286,16 @@ impl Stream {
     pub(super) fn poll_next(&self, frames: &FrameRing, context: &Context<'_>) -> (Poll<Next>, bool) {
         let mut inner = self.lock();
         let awaited = std::mem::take(&mut inner.awaited);
-        (inner.poll_next(&self.form, frames, context), awaited)
+        inner.left_alone_since = None;
+        let next = inner.poll_next(&self.form, frames, context);
+        if let Poll::Ready(Next::End(reason)) = &next
+            && inner.closed.is_none()
+        {
+            // A planned end is over here; whatever comes later is not why.
+            inner.closed = Some(*reason);
+            self.counts.stream_ends.add(*reason);
+        }
+        (next, awaited)
     }
 
     /// Waits until every block was handed to the socket, or the stream was closed.
@@ -307,8 +318,13 @@ impl Stream {
             return;
         }
         inner.closed = Some(reason);
+        self.counts.stream_ends.add(reason);
         if reason == CloseReason::TakenOver {
             self.takeovers.note(Instant::now());
+            self.counts.takeovers.add(1);
+            if !inner.blocks.is_empty() || !inner.live.is_empty() || inner.behind {
+                self.counts.takeovers_with_pending.add(1);
+            }
         }
         inner.blocks = VecDeque::new();
         inner.replies = None;
@@ -343,9 +359,17 @@ impl Stream {
         inner.closed.is_some() || inner.ending.is_some()
     }
 
-    /// Returns for how long the connection has taken nothing of what was written.
-    pub(super) fn stalled_for(&self) -> Duration {
-        self.progress.stalled_for()
+    /// Returns for how long nothing was taken of what waits: by the connection, or by the stream itself, as far as that was seen at earlier
+    /// calls.
+    pub(super) fn stalled_for(&self, now: Instant) -> Duration {
+        let mut inner = self.lock();
+        let waits = !inner.blocks.is_empty() || !inner.live.is_empty();
+        let left_alone = if waits && inner.writer.is_none() {
+            now.saturating_duration_since(*inner.left_alone_since.get_or_insert(now))
+        } else {
+            Duration::ZERO
+        };
+        self.progress.stalled_for().max(left_alone)
     }
 
     /// Works on what is answered on this stream; `None` where answers have responses of their own, or it was closed.
@@ -460,6 +484,7 @@ impl Inner {
             awaited: false,
             drained: None,
             keep_alive_due: false,
+            left_alone_since: None,
             written: now,
             bookmarked: now,
         }

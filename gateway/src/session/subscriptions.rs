@@ -38,13 +38,22 @@ struct OfPath {
 }
 
 impl Subscriptions {
-    /// Reads the subscriptions of a record; those that name nothing that can be watched are left out.
-    pub(super) fn read(stored: &[StoredSubscription]) -> Subscriptions {
+    /// Reads the subscriptions of a record. `is_served` says under which paths tables are served; the canonical URIs of
+    /// subscriptions that name nothing that is are returned beside.
+    pub(super) fn read(
+        stored: &[StoredSubscription],
+        is_served: impl Fn(&str) -> bool,
+    ) -> (Subscriptions, Vec<String>) {
         let mut subscriptions = Subscriptions::default();
+        let mut unserved = Vec::new();
         for one in stored {
-            subscriptions.add(&one.uri, &one.spelling, one.revision);
+            if read_row(&one.uri).is_some_and(|row| is_served(&row.path)) {
+                subscriptions.add(&one.uri, &one.spelling, one.revision);
+            } else {
+                unserved.push(one.uri.clone());
+            }
         }
-        subscriptions
+        (subscriptions, unserved)
     }
 
     /// Makes those of a listen; changes above `revision` notify.

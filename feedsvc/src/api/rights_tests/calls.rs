@@ -5,10 +5,10 @@ use proto::feed::v1::record_operation::Action;
 use proto::feed::v1::{
     AccessEntry, BackupRequest, CloseStreamRequest, CompactRequest, CountRequest, CreateSessionRequest,
     Delete, DeleteSessionRequest, GetCatalogRequest, GetManyRequest, GetRequest, GetSealingKeysRequest,
-    GetSessionRequest, LatestForRequest, OpenStreamRequest, Principal, Put, ReadAccessRequest,
-    ReadLogRequest, RecordAccessRequest, RecordOperation, SearchRequest, SetLogLevelRequest, StatusRequest,
-    SubscribeRequest, TableFilter, Target, TouchSessionsRequest, UnsubscribeRequest, VerifyRequest,
-    WatchRequest,
+    GetSessionRequest, LatestForRequest, ListInstancesRequest, OpenStreamRequest, Principal, Put,
+    ReadAccessRequest, ReadLogRequest, RecordAccessRequest, RecordOperation, SearchRequest,
+    SetLogLevelRequest, StatusRequest, SubscribeRequest, TableFilter, Target, TouchSessionsRequest,
+    UnsubscribeRequest, VerifyRequest, WatchRequest,
 };
 use tonic::{Code, Status};
 
@@ -47,6 +47,7 @@ enum Call {
     CloseStream,
     DeleteSession,
     Touch,
+    ListInstances,
     GetSealingKeys,
     RecordAccess,
     ReadAccess,
@@ -94,6 +95,7 @@ const CALLS: &[(Call, Allowed)] = &[
     (Call::CloseStream, Allowed::Everybody),
     (Call::DeleteSession, Allowed::Everybody),
     (Call::Touch, Allowed::Everybody),
+    (Call::ListInstances, Allowed::WithTheRight),
     (Call::GetSealingKeys, Allowed::WithTheRight),
     (Call::RecordAccess, Allowed::WithTheRight),
     (Call::ReadAccess, Allowed::WithTheRight),
@@ -330,6 +332,13 @@ impl Stage {
                     ..TouchSessionsRequest::default()
                 };
                 self.sessions.touch_sessions(request).await.map(drop)
+            }
+            Call::ListInstances => {
+                let request = ListInstancesRequest {
+                    principal,
+                    ..ListInstancesRequest::default()
+                };
+                self.sessions.list_instances(request).await.map(drop)
             }
             Call::RecordAccess => {
                 let entries = vec![AccessEntry {

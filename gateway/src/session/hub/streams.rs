@@ -208,6 +208,21 @@ impl Hub {
         ReplyStream::of(stream)
     }
 
+    /// Returns how many streams this instance has.
+    pub(in crate::session) fn stream_count(&self) -> usize {
+        self.lock().streams.len()
+    }
+
+    /// Returns how many subscriptions its streams have.
+    pub(in crate::session) fn subscription_count(&self) -> usize {
+        let state = self.lock();
+        state
+            .streams
+            .values()
+            .map(|local| local.subscriptions.iter().count())
+            .sum()
+    }
+
     /// Returns every stream of this instance.
     pub(in crate::session) fn all(&self) -> Vec<Arc<Stream>> {
         self.lock()

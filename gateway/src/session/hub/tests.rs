@@ -17,7 +17,13 @@ use crate::session::stream::{Block, Next};
 const INSTANCE: &str = "here";
 
 fn stream_of(session: &Session) -> Stream {
-    Stream::new(session, Duration::ZERO, Door::Streamable, Arc::default())
+    Stream::new(
+        session,
+        Duration::ZERO,
+        Door::Streamable,
+        Arc::default(),
+        Arc::default(),
+    )
 }
 
 struct Bench {
@@ -352,7 +358,7 @@ fn what_a_catch_up_prepared_is_taken_back_by_an_unsubscribe_too() {
     };
     bench
         .hub
-        .adopt(&stream, fence, Subscriptions::read(&[stored]))
+        .adopt(&stream, fence, Subscriptions::read(&[stored], |_| true).0)
         .unwrap();
     let live = bench
         .hub
