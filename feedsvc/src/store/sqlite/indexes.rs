@@ -3,7 +3,7 @@
 //! Invariant: whatever writes a record replaces its entries in the same transaction, also those of an index that is still
 //! being built; what the builder adds then is there already.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::rows;
 use crate::catalog::TableId;
@@ -39,6 +39,34 @@ pub(super) fn read_indexes(
         })
     })?;
     Ok(indexes.collect::<Result<_, _>>()?)
+}
+
+/// How far an index is that is in use or being built.
+pub(super) struct IndexProgress {
+    pub(super) state: IndexState,
+    /// While it is being built: every record up to this key is in it.
+    pub(super) built_key: String,
+}
+
+/// Returns how far an index is; `None`: it is out of use, or gone.
+pub(super) fn read_progress(
+    connection: &Connection,
+    index: IndexId,
+) -> Result<Option<IndexProgress>, StoreError> {
+    let mut statement = connection
+        .prepare_cached("SELECT state, built_key FROM attribute_index WHERE id = ?1 AND state < 2")?;
+    let progress = statement.query_row([index], |row| {
+        let state: i64 = row.get(0)?;
+        Ok(IndexProgress {
+            state: if state == READY {
+                IndexState::Ready
+            } else {
+                IndexState::Building
+            },
+            built_key: row.get(1)?,
+        })
+    });
+    Ok(progress.optional()?)
 }
 
 /// Makes an index, which is ready at once if the table has no records.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::report::Report;
-use super::{access, blocks, database, log, tables};
+use super::{access, blocks, database, indexes, log, tables};
 use crate::store::sqlite::open::{DATABASE_FILE, check_version, connect_for_reading, lock};
 use crate::store::sqlite::read::SqliteReader;
 use crate::store::{StoreError, Verification, VerifyError};
@@ -61,6 +61,8 @@ fn check_contents(reader: &SqliteReader, report: &mut Report<'_>) -> Result<(), 
     let outcome = blocks::check(reader, report);
     report.take(outcome)?;
     let outcome = tables::check(reader, report);
+    report.take(outcome)?;
+    let outcome = indexes::check(reader, report);
     report.take(outcome)?;
     let outcome = access::check(reader, report);
     report.take(outcome)

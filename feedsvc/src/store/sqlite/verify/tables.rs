@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::report::{PAGE_LIMIT_BYTES, PAGE_ROWS, Report};
+use crate::catalog::json::Json;
 use crate::catalog::{TableId, TableName};
 use crate::revision::Revision;
 use crate::store::sqlite::read::SqliteReader;
@@ -119,6 +120,10 @@ fn find_contradiction(
         Some(_) => None,
         None if revision >= bounds.oldest => {
             Some(format!("the log has no entry of it at revision {revision}"))
+        }
+        // Its last change has left the log: nothing says any more what it should be, but that it is a record.
+        None if !matches!(Json::parse(value), Ok(Json::Object(_))) => {
+            Some("the record is no JSON object".to_owned())
         }
         None => None,
     }
