@@ -380,7 +380,6 @@ const SAID_ONCE: &[&str] = &[
     "subscription",
     "spent_session",
     "request_key",
-    "cursor_secret",
     "sealing_key",
     "session_count",
     "session_total",
