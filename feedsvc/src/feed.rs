@@ -14,7 +14,7 @@ use crate::lease::Leases;
 use crate::refusal::Refusal;
 use crate::revision::Revision;
 use crate::ring::Ring;
-use crate::search::CursorSeal;
+use crate::sealing::Sealing;
 use crate::service::Limits;
 use crate::store::reads::Reads;
 
@@ -28,8 +28,8 @@ pub(crate) struct Feed {
     pub(crate) reads: Reads,
     pub(crate) pipeline: Pipeline,
     pub(crate) ring: Arc<Ring>,
-    /// Signs the cursors of searches.
-    pub(crate) cursor_seal: CursorSeal,
+    /// Seals the cursors of searches.
+    pub(crate) sealing: Sealing,
     pub(crate) leases: Arc<Leases>,
     pub(crate) catalog: watch::Receiver<Arc<Catalog>>,
     pub(crate) rights: watch::Receiver<Arc<Rights>>,

@@ -28,6 +28,7 @@ mod refusal;
 mod revision;
 mod ring;
 mod run;
+mod sealing;
 mod search;
 mod service;
 mod session;

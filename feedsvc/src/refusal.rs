@@ -22,7 +22,7 @@ pub(crate) enum Refusal {
     #[error(transparent)]
     InvalidQuery(#[from] ConditionFault),
     #[error(
-        "invalid `cursor`: it is none that was given out for this table, condition, sort and principal; begin without one"
+        "invalid `cursor`: it is none that was given out for this table, condition, sort and principal, or too old; begin without one"
     )]
     InvalidCursor,
     #[error("the search is refused: {0}")]

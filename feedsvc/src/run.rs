@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::access::AccessMode;
-use crate::api::operator::{self, OperatorError};
+use crate::api::client::{self, OperatorError};
 use crate::catalog::SchemaSource;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{BackupArguments, Cli, Command, RestoreArguments, ServeSettings, VerifyArguments};
@@ -174,7 +174,7 @@ fn back_up(arguments: BackupArguments) -> Result<(), RunError> {
     })?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(RunError::Runtime)?;
-    let answer = runtime.block_on(operator::back_up(&arguments.feed, &path))?;
+    let answer = runtime.block_on(client::back_up(&arguments.feed, &path))?;
     print(format_args!(
         "feedsvc backup file={} head={} bytes={}",
         path.display(),

@@ -24,7 +24,7 @@ use crate::indexing;
 use crate::lease::Leases;
 use crate::maintenance::{probe, retention};
 use crate::ring::Ring;
-use crate::search::CursorSeal;
+use crate::sealing::Sealing;
 use crate::store::reads::Reads;
 use crate::store::sqlite;
 use crate::store::{Reader, StoreError, StoreOpenError, Writer};
@@ -250,10 +250,10 @@ impl Service {
                 Err(refusal) => return Err(unusable(&data, &refusal)),
             }
         }
-        let secrets = store.reader.cursor_secrets();
-        let secrets = secrets.map_err(|error| unusable(&data, &error))?;
+        let keys = store.reader.sealing_keys();
+        let keys = keys.map_err(|error| unusable(&data, &error))?;
         let feed = Feed {
-            cursor_seal: CursorSeal::new(secrets),
+            sealing: Sealing::new(keys),
             store_id: store.reader.store_id().to_owned(),
             reads: Reads::new(store.reader, limits.concurrent_reads, limits.concurrent_searches),
             limits,

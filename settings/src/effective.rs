@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use crate::keys::Setting;
+use crate::mistake::masked;
 
-/// Writes the settings as TOML that can be fed back; a secret and what is not set stand in comments.
+/// Writes the settings as TOML that can be fed back; a secret, an address with a password and what is not set stand in comments.
 pub(crate) fn print(settings: &[Setting]) -> String {
     let mut text = String::new();
     for setting in settings {
@@ -14,6 +15,13 @@ pub(crate) fn print(settings: &[Setting]) -> String {
         // Writing to a String cannot fail.
         let _ = match &setting.value {
             Some(_) if setting.declaration.is_secret => writeln!(text, "# {key} = (secret)  # {origin}"),
+            Some(value) if masked(value) != *value => {
+                writeln!(
+                    text,
+                    "# {key} = {}  # {origin}, without its password",
+                    masked(value)
+                )
+            }
             Some(value) => writeln!(text, "{key} = {value}  # {origin}"),
             None => writeln!(text, "# {key} is not set"),
         };

@@ -52,7 +52,7 @@ pub use declaration::{Declaration, Flag, declarations};
 pub use duration::parse as parse_duration;
 pub use keys::{Field, Keys, Settings};
 pub use manual::{Completions, Manual};
-pub use mistake::{Mistake, Mistakes};
+pub use mistake::{Mistake, Mistakes, masked};
 pub use origin::Origin;
 pub use reference::{reference, sample};
 pub use secret::Secret;

@@ -25,8 +25,8 @@ impl Mistake {
     pub(crate) fn new(origin: Origin, subject: impl Into<String>, reason: impl Into<String>) -> Mistake {
         Mistake {
             origin,
-            subject: subject.into(),
-            reason: reason.into(),
+            subject: masked(&subject.into()),
+            reason: masked(&reason.into()),
         }
     }
 }
@@ -85,8 +85,33 @@ impl fmt::Display for Mistakes {
 
 impl std::error::Error for Mistakes {}
 
-/// Returns a text that a message repeats: on one line, without control characters, not too long.
+/// Returns a text without what may be the user and password of an address in it: whatever stands between `://` and the last `@`, or before an
+/// `@` with a `:` in it. Too much rather than too little.
+pub fn masked(text: &str) -> String {
+    let Some((before, host)) = text.rsplit_once('@') else {
+        return text.to_owned();
+    };
+    let kept = match before.find("://") {
+        Some(scheme) => before.get(..scheme + "://".len()),
+        None => {
+            let is_outside = |character: char| character.is_whitespace() || "\"'`=,".contains(character);
+            let kept = before.trim_end_matches(|character| !is_outside(character));
+            before
+                .get(kept.len()..)
+                .is_some_and(|user| user.contains(':'))
+                .then_some(kept)
+        }
+    };
+    match kept {
+        Some(kept) => format!("{kept}…@{host}"),
+        None => text.to_owned(),
+    }
+}
+
+/// Returns a text that a message repeats: on one line, without control characters and passwords of addresses, not too long.
 pub(crate) fn shown(text: &str) -> String {
+    // Before it is cut: what is cut off may be what tells an address from another text.
+    let text = masked(text);
     let mut shown = String::new();
     for (index, character) in text.chars().enumerate() {
         if index == SHOWN_CHARS {
@@ -120,6 +145,35 @@ mod tests {
             "cannot read the configuration, it has 2 mistakes:\n  --set: key1: wrong\n  --set: key2: wrong"
         );
         assert!(Mistakes::of(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_not_told() {
+        for (text, expected) in [
+            ("http://127.0.0.1:9928", "http://127.0.0.1:9928"),
+            ("http://user:hunter2@host:1/x", "http://…@host:1/x"),
+            ("http://hunter2@host", "http://…@host"),
+            (
+                "feed.url = \"http://u:hunter2@host\"",
+                "feed.url = \"http://…@host\"",
+            ),
+            // No right address, and a secret all the same.
+            ("http://user:hunter2/@?#@host", "http://…@host"),
+            ("http://user:hun ter2@host", "http://…@host"),
+            ("user:hunter2@host:1", "…@host:1"),
+            ("a = \"user:hunter2@host:1\"", "a = \"…@host:1\""),
+            ("http://u:hunter2@a, http://u:hunter2@b", "http://…@b"),
+            ("me@example.org", "me@example.org"),
+            ("10:30 me@example.org", "10:30 me@example.org"),
+        ] {
+            assert_eq!(masked(text), expected);
+            assert_eq!(masked(&masked(text)), expected);
+            assert!(!shown(text).contains("hunter2"));
+        }
+        let long = format!("http://user:hunter2{}@host", "x".repeat(SHOWN_CHARS));
+        assert_eq!(shown(&long), "http://…@host");
+        let told = Mistake::new(Origin::Default, "k", "`u:hunter2@h` is wrong").to_string();
+        assert!(!told.contains("hunter2"), "{told}");
     }
 
     #[test]

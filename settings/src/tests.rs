@@ -547,6 +547,32 @@ fn a_secret_is_shown_nowhere() {
 }
 
 #[test]
+fn a_password_in_an_address_is_shown_nowhere() {
+    const ADDRESS: &str = "http://user:hunter2@host:1/x";
+    let folder = Folder::with(format!("[server]\ntitle = \"{ADDRESS}\"\n"));
+    let printed = print(&[], &[], Some(&folder.file())).unwrap();
+    let printed = folder.clean(&printed);
+    assert!(
+        printed.contains("# server.title = \"http://…@host:1/x\"  # FILE:2, without its password\n"),
+        "{printed}"
+    );
+    for text in [
+        printed,
+        read(format!("listen = \"{ADDRESS}\"")).unwrap_err().concat(),
+        read(format!("lisen = \"{ADDRESS}\"")).unwrap_err().concat(),
+        read(format!("listen = {ADDRESS}")).unwrap_err().concat(),
+        run(&["--set", &format!("listen={ADDRESS}")], &[], None).unwrap_err(),
+        run(&["--set", &format!("{ADDRESS}=1")], &[], None).unwrap_err(),
+        run(&["--set", ADDRESS], &[], None).unwrap_err(),
+        run(&["--listen", ADDRESS], &[], None).unwrap_err(),
+        run(&[], &[("TIDEGATE_LISTEN", ADDRESS)], None).unwrap_err(),
+        run(&[], &[("TIDEGATE_READS", ADDRESS)], None).unwrap_err(),
+    ] {
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+}
+
+#[test]
 fn what_counts_is_printed_with_its_origin_and_can_be_fed_back() {
     let folder = Folder::with("reads = 3\n\n[server]\ntitle = \"a \\\"b\\\" #c\"\n");
     let printed = print(

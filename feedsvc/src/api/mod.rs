@@ -2,8 +2,7 @@
 //!
 //! `feed`, `log`, `sessions`, `access`, `keys` and `maintenance` translate calls, `search` those that read records, `watch` is the
 //! stream of a watch, `watch_sight` and `log_view` what a caller sees of the log, `request` checks what requests have in common,
-//! `status` is the one place where a refusal becomes a status. `operator` and `client` are the other side, for the commands that
-//! are clients.
+//! `status` is the one place where a refusal becomes a status. `client` is the other side, for the commands that are clients.
 
 mod access;
 #[cfg(test)]
@@ -14,7 +13,6 @@ mod keys;
 mod log;
 mod log_view;
 mod maintenance;
-pub(crate) mod operator;
 mod request;
 #[cfg(test)]
 mod rights_tests;

@@ -15,6 +15,7 @@ use crate::catalog::TableName;
 use crate::catalog::json::Json;
 use crate::feed::Feed;
 use crate::refusal::Refusal;
+use crate::sealing::current_seal;
 use crate::search::{
     AttributePath, Comparator, Comparison, Condition, ConditionFault, Fingerprint, PageBounds, Position,
     Query, SORT_STEPS_MAX, Search, SearchError, SearchedTable, SortStep, Visibility,
@@ -186,7 +187,7 @@ pub(super) async fn search(feed: &Feed, request: SearchRequest) -> Result<Search
         );
         return Err(ConditionFault::new("attributes", problem).into());
     }
-    let fingerprint = fingerprint(&reading.caller.principal, &fingerprint_fields);
+    let fingerprint = fingerprint(&feed.store_id, &reading.caller.principal, &fingerprint_fields);
     let query = Query {
         table: reading.table,
         condition: request.condition.map(read_condition).transpose()?,
@@ -196,7 +197,7 @@ pub(super) async fn search(feed: &Feed, request: SearchRequest) -> Result<Search
     query.check(&reading.visibility)?;
     let start = match request.cursor.as_str() {
         "" => Position::default(),
-        cursor => feed.cursor_seal.open(cursor, &fingerprint)?,
+        cursor => current_seal(feed).await?.open(cursor, &fingerprint)?,
     };
     let search = Search {
         query,
@@ -213,8 +214,8 @@ pub(super) async fn search(feed: &Feed, request: SearchRequest) -> Result<Search
     })
     .await?;
     let next_cursor = match page.value.next {
-        Some(next) => feed
-            .cursor_seal
+        Some(next) => current_seal(feed)
+            .await?
             .seal(&next, &fingerprint)
             .ok_or(Refusal::Unavailable)?,
         None => String::new(),
@@ -288,10 +289,12 @@ fn record_message(key: String, record: StoredRecord) -> Record {
     }
 }
 
-/// Hashes what a cursor is bound to, as it was sent: the search, and the principal with all that decides what it sees, since pages of
+/// Hashes what a cursor is bound to: the store, which is another one after a restore; and as they were sent the search, and the principal with all that decides what it sees, since pages of
 /// different views are not pages of one search.
-fn fingerprint(principal: &Principal, search: &SearchRequest) -> Fingerprint {
+fn fingerprint(store_id: &str, principal: &Principal, search: &SearchRequest) -> Fingerprint {
     let mut hasher = Sha256::new();
+    hasher.update((store_id.len() as u64).to_be_bytes());
+    hasher.update(store_id);
     hash_principal(&mut hasher, principal);
     hasher.update(search.encode_to_vec());
     hasher.finalize().into()

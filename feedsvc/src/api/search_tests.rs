@@ -1,5 +1,9 @@
 //! Tests of the calls that read many records, over real connections.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
 use proto::Reason;
 use proto::feed::v1::record_operation::Action;
 use proto::feed::v1::search_condition::Kind;
@@ -15,6 +19,7 @@ use tonic_reflection::pb::v1::{ServerReflectionRequest, ServiceResponse};
 use tonic_types::StatusExt;
 
 use super::tests::{Served, check_refused, commit, operation, put};
+use crate::commit::{FAILS_BEFORE, FailingWriter};
 use crate::indexing;
 use crate::testing::Bench;
 
@@ -270,6 +275,70 @@ async fn a_cursor_is_good_for_its_own_search_only_also_after_a_restart() {
 }
 
 #[tokio::test]
+async fn a_cursor_is_good_for_a_rotation_of_the_keys_and_a_pager_pages_through_all() {
+    let mut bench = Bench::new();
+    bench.limits.sealing_key_age = Duration::from_secs(1_000);
+    let served = Served::start(bench.try_open(SDL).await.unwrap()).await;
+    let mut feed = served.feed().await;
+    let operations = (0..7).map(|number| put(&format!("k{number}"), "{}"));
+    feed.commit(commit(operations.collect())).await.unwrap();
+    let page = |cursor: String| SearchRequest {
+        limit: 1,
+        cursor,
+        ..search(None)
+    };
+    let (mut cursor, mut found, mut cursors) = (String::new(), Vec::new(), Vec::new());
+    loop {
+        let answer = feed.search(page(cursor.clone())).await.unwrap().into_inner();
+        found.extend(answer.records.into_iter().map(|record| record.key));
+        if answer.next_cursor.is_empty() {
+            break;
+        }
+        cursor = answer.next_cursor;
+        cursors.push(cursor.clone());
+        // So a new key is made at every other page.
+        bench.clock.advance(Duration::from_millis(999_999));
+    }
+    assert_eq!(found, ["k0", "k1", "k2", "k3", "k4", "k5", "k6"]);
+    // The first was sealed by a key that is gone, the last by the one before the newest at most.
+    let refused = feed.search(page(cursors.remove(0))).await.unwrap_err();
+    check_refused(&refused, Code::InvalidArgument, Reason::InvalidCursor, None);
+    feed.search(page(cursors.pop().unwrap())).await.unwrap();
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn cursors_go_on_while_no_new_key_can_be_made() {
+    let mut bench = Bench::new();
+    bench.limits.sealing_key_age = Duration::from_secs(1);
+    let failure = Arc::new(AtomicU8::default());
+    let switch = Arc::clone(&failure);
+    let service = bench.try_open_with(SDL, |inner| {
+        Box::new(FailingWriter {
+            inner,
+            failure: switch,
+        })
+    });
+    let service = service.await.unwrap();
+    let served = Served::start(service).await;
+    let mut feed = served.feed().await;
+    let operations = (0..3).map(|number| put(&format!("k{number}"), "{}"));
+    feed.commit(commit(operations.collect())).await.unwrap();
+    let page = |cursor: String| SearchRequest {
+        limit: 1,
+        cursor,
+        ..search(None)
+    };
+    let first = feed.search(page(String::new())).await.unwrap().into_inner();
+    bench.clock.advance(Duration::from_secs(10));
+    failure.store(FAILS_BEFORE, Ordering::SeqCst);
+    let second = feed.search(page(first.next_cursor)).await.unwrap().into_inner();
+    let third = feed.search(page(second.next_cursor)).await.unwrap();
+    assert_eq!(keys(third.get_ref()), ["k2"]);
+    served.stop().await;
+}
+
+#[tokio::test]
 async fn what_cannot_be_searched_is_refused_with_a_reason_and_what_to_do() {
     let mut bench = Bench::new();
     bench.limits.search_scan_max = 3;
@@ -492,7 +561,7 @@ async fn a_search_whose_caller_goes_away_ends_and_leaves_room_for_others() {
     let mut searches = Vec::new();
     // More than may run at once; each goes on until it is interrupted.
     for _ in 0..20 {
-        let (feed, started) = (std::sync::Arc::clone(&feed), started.clone());
+        let (feed, started) = (Arc::clone(&feed), started.clone());
         searches.push(tokio::spawn(async move {
             let endless = feed.reads.run_search(move |_, interrupt| {
                 let _ = started.send(());

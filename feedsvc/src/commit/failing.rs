@@ -12,14 +12,14 @@ use crate::store::{
 };
 
 /// A writer whose commits fail while a switch is on, before or after they were made durable.
-pub(super) struct FailingWriter {
-    pub(super) inner: Box<dyn Writer>,
-    pub(super) failure: Arc<AtomicU8>,
+pub(crate) struct FailingWriter {
+    pub(crate) inner: Box<dyn Writer>,
+    pub(crate) failure: Arc<AtomicU8>,
 }
 
-pub(super) const NO_FAILURE: u8 = 0;
-pub(super) const FAILS_BEFORE: u8 = 1;
-pub(super) const FAILS_AFTER: u8 = 2;
+pub(crate) const NO_FAILURE: u8 = 0;
+pub(crate) const FAILS_BEFORE: u8 = 1;
+pub(crate) const FAILS_AFTER: u8 = 2;
 
 struct FailingTransaction<'a> {
     inner: Box<dyn Transaction + 'a>,

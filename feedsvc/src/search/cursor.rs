@@ -1,7 +1,8 @@
 //! Cursors: the position at which the next page begins, signed together with the search that it belongs to.
 //!
-//! A cursor is base64url of: version, number of the secret, length of the first step, position, tag. The tag covers all of it and
-//! the query, so a cursor that was altered, or belongs to another search, is none.
+//! A cursor is base64url of: version, number of the sealing key, length of the first step, position, tag. The tag covers all of it and
+//! the query, so a cursor that was altered, or belongs to another search, is none. The keys are those by which gateways seal too (keys.proto); each
+//! purpose derives its own from them.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,30 +10,25 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use super::position::Position;
+use crate::store::SealingKey;
 
 /// The form of a cursor; another form gets another number.
-const VERSION: u8 = 1;
-/// Version, number of the secret, length of the first step.
+const VERSION: u8 = 2;
+/// Version, number of the key, length of the first step.
 const HEADER_BYTES: usize = 1 + 8 + 4;
 /// 128 bits cannot be guessed.
 const TAG_BYTES: usize = 16;
-/// What sets these tags apart from others that may be made with the same secrets.
+/// What the key for these tags is derived by, which sets it apart from those of other purposes.
 const PURPOSE: &[u8] = b"tidegate search cursor";
 
-/// What a cursor is bound to: table, condition, order and principal, hashed.
+/// What a cursor is bound to: store, table, condition, order and principal, hashed.
 pub(crate) type Fingerprint = [u8; 32];
 
-/// A secret that signs cursors, with its number.
-#[derive(Clone)]
-pub(crate) struct CursorSecret {
-    pub(crate) id: i64,
-    pub(crate) secret: Vec<u8>,
-}
-
-/// The secrets of a store.
+/// The keys that seal cursors.
+#[derive(Debug)]
 pub(crate) struct CursorSeal {
-    /// By rising number; the last one signs, all are accepted.
-    secrets: Vec<CursorSecret>,
+    /// The newest first, which seals; all are accepted.
+    keys: Vec<SealingKey>,
 }
 
 /// The text is no cursor of this search.
@@ -40,20 +36,25 @@ pub(crate) struct CursorSeal {
 pub(crate) struct InvalidCursor;
 
 impl CursorSeal {
-    /// Takes the secrets of a store, by rising number.
-    pub(crate) fn new(secrets: Vec<CursorSecret>) -> CursorSeal {
-        CursorSeal { secrets }
+    /// Takes the sealing keys of a store, the newest first.
+    pub(crate) fn new(keys: Vec<SealingKey>) -> CursorSeal {
+        CursorSeal { keys }
     }
 
-    /// Returns the cursor of a position; `None` if there is no secret to sign with.
+    /// Returns when the key was made that seals; `None` if there is none.
+    pub(crate) fn newest_made_ms(&self) -> Option<i64> {
+        self.keys.first().map(|key| key.made_ms)
+    }
+
+    /// Returns the cursor of a position; `None` if there is no key to seal with.
     pub(crate) fn seal(&self, position: &Position, fingerprint: &Fingerprint) -> Option<String> {
-        let secret = self.secrets.last()?;
+        let key = self.keys.first()?;
         let first_length = u32::try_from(position.first_length).ok()?;
         let mut bytes = vec![VERSION];
-        bytes.extend_from_slice(&secret.id.to_be_bytes());
+        bytes.extend_from_slice(&key.id.to_be_bytes());
         bytes.extend_from_slice(&first_length.to_be_bytes());
         bytes.extend_from_slice(&position.bytes);
-        let tag = mac(secret, fingerprint, &bytes)?.finalize().into_bytes();
+        let tag = mac(key, fingerprint, &bytes)?.finalize().into_bytes();
         bytes.extend_from_slice(tag.get(..TAG_BYTES)?);
         Some(URL_SAFE_NO_PAD.encode(bytes))
     }
@@ -73,11 +74,11 @@ impl CursorSeal {
         let (id, first_length) = numbers.split_at_checked(8).ok_or(InvalidCursor)?;
         let id = i64::from_be_bytes(id.try_into().map_err(|_| InvalidCursor)?);
         let first_length = u32::from_be_bytes(first_length.try_into().map_err(|_| InvalidCursor)?);
-        let secret = self.secrets.iter().find(|secret| secret.id == id);
-        let (VERSION, Some(secret)) = (*version, secret) else {
+        let key = self.keys.iter().find(|key| key.id == id);
+        let (VERSION, Some(key)) = (*version, key) else {
             return Err(InvalidCursor);
         };
-        mac(secret, fingerprint, signed)
+        mac(key, fingerprint, signed)
             .ok_or(InvalidCursor)?
             .verify_truncated_left(tag)
             .map_err(|_| InvalidCursor)?;
@@ -88,9 +89,11 @@ impl CursorSeal {
     }
 }
 
-fn mac(secret: &CursorSecret, fingerprint: &Fingerprint, bytes: &[u8]) -> Option<Hmac<Sha256>> {
-    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&secret.secret).ok()?;
-    mac.update(PURPOSE);
+fn mac(key: &SealingKey, fingerprint: &Fingerprint, bytes: &[u8]) -> Option<Hmac<Sha256>> {
+    let mut derivation = <Hmac<Sha256> as KeyInit>::new_from_slice(&key.secret).ok()?;
+    derivation.update(PURPOSE);
+    let derived = derivation.finalize().into_bytes();
+    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&derived).ok()?;
     mac.update(fingerprint);
     mac.update(bytes);
     Some(mac)
@@ -98,19 +101,21 @@ fn mac(secret: &CursorSecret, fingerprint: &Fingerprint, bytes: &[u8]) -> Option
 
 #[cfg(test)]
 mod tests {
-    use super::{CursorSeal, CursorSecret, InvalidCursor};
+    use super::{CursorSeal, InvalidCursor};
     use crate::search::position::Position;
+    use crate::store::SealingKey;
 
-    fn secret(id: i64) -> CursorSecret {
-        CursorSecret {
+    fn key(id: i64) -> SealingKey {
+        SealingKey {
             id,
             secret: vec![u8::try_from(id).unwrap(); 32],
+            made_ms: 0,
         }
     }
 
     #[test]
     fn a_cursor_is_of_one_search_and_unaltered() {
-        let seal = CursorSeal::new(vec![secret(1)]);
+        let seal = CursorSeal::new(vec![key(1)]);
         let position = Position {
             bytes: b"where".to_vec(),
             first_length: 3,
@@ -131,15 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn secrets_can_be_replaced() {
+    fn keys_can_be_replaced() {
         let position = Position::default();
-        let old = CursorSeal::new(vec![secret(1)])
-            .seal(&position, &[0; 32])
-            .unwrap();
-        let both = CursorSeal::new(vec![secret(1), secret(2)]);
+        let old = CursorSeal::new(vec![key(1)]).seal(&position, &[0; 32]).unwrap();
+        let both = CursorSeal::new(vec![key(2), key(1)]);
         assert_eq!(both.open(&old, &[0; 32]), Ok(position.clone()));
         let new = both.seal(&position, &[0; 32]).unwrap();
-        let only_new = CursorSeal::new(vec![secret(2)]);
+        let only_new = CursorSeal::new(vec![key(2)]);
         assert_eq!(only_new.open(&new, &[0; 32]), Ok(position));
         assert_eq!(only_new.open(&old, &[0; 32]), Err(InvalidCursor));
     }

@@ -27,7 +27,7 @@ mod tests;
 mod visibility;
 
 pub(crate) use condition::{AttributePath, Binding, Comparator, Comparison, Condition, ConditionFault};
-pub(crate) use cursor::{CursorSeal, CursorSecret, Fingerprint, InvalidCursor};
+pub(crate) use cursor::{CursorSeal, Fingerprint, InvalidCursor};
 pub(crate) use evaluate::evaluate;
 pub(crate) use page::{PageBounds, Search, SearchError};
 pub(crate) use position::Position;

@@ -12,7 +12,6 @@ use super::view::{AttributeIndex, IndexId, IndexWork, RecordView};
 use crate::catalog::{TableId, TableName};
 use crate::chain::ChainHash;
 use crate::revision::Revision;
-use crate::search::CursorSecret;
 use crate::session::{SessionCounts, SessionRecord, SessionState, Subscription};
 
 /// The reading half of a store; many threads may call it at once.
@@ -51,8 +50,8 @@ pub(crate) trait Reader: Send + Sync + 'static {
     fn view(&self, read: &mut dyn FnMut(&dyn RecordView) -> Result<(), StoreError>)
     -> Result<(), StoreError>;
 
-    /// Returns the secrets that sign cursors, by rising number.
-    fn cursor_secrets(&self) -> Result<Vec<CursorSecret>, StoreError>;
+    /// Returns the sealing keys, the newest first.
+    fn sealing_keys(&self) -> Result<Vec<SealingKey>, StoreError>;
 
     /// Reads a page of the log; `Compacted` and `BeyondHead` if it cannot begin where it was asked to.
     fn read_log(&self, query: &LogQuery) -> Result<LogPage, StoreError>;

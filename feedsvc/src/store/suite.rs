@@ -523,21 +523,19 @@ fn a_view_is_of_one_moment() {
 }
 
 #[test]
-fn a_store_has_a_secret_of_its_own_and_keeps_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let secrets = || {
-        let store = sqlite::open(directory.path()).unwrap();
-        let secrets = Reader::cursor_secrets(store.reader.as_ref()).unwrap();
-        secrets
-            .into_iter()
-            .map(|secret| secret.secret)
-            .collect::<Vec<_>>()
+fn sealing_keys_are_read_as_they_were_written_the_newest_first() {
+    let mut store = open();
+    let keys = |store: &Subjected| {
+        let keys = store.reader.sealing_keys().unwrap().into_iter();
+        keys.map(|key| (key.secret, key.made_ms)).collect::<Vec<_>>()
     };
-    let first = secrets();
-    assert_eq!(first.len(), 1);
-    assert_eq!(secrets(), first);
-    let other = open().reader.cursor_secrets().unwrap();
-    assert_ne!(other[0].secret, first[0]);
+    assert_eq!(keys(&store), []);
+    for made_ms in [5, 6] {
+        store.change(|transaction| {
+            transaction.write_sealing_key(&[7; 32], made_ms).unwrap();
+        });
+    }
+    assert_eq!(keys(&store), [(vec![7; 32], 6), (vec![7; 32], 5)]);
 }
 
 #[test]

@@ -8,13 +8,14 @@ use rusqlite::Connection;
 use super::service::{KEYS, record};
 
 /// The service's own, in its steps.
-const SCHEMA: [&str; 6] = [
+const SCHEMA: [&str; 7] = [
     include_str!("../../../feedsvc/src/store/sqlite/schema.sql"),
     include_str!("../../../feedsvc/src/store/sqlite/schema_2_search.sql"),
     include_str!("../../../feedsvc/src/store/sqlite/schema_3_retention.sql"),
     include_str!("../../../feedsvc/src/store/sqlite/schema_4_sealing_keys.sql"),
     include_str!("../../../feedsvc/src/store/sqlite/schema_5_rights.sql"),
     include_str!("../../../feedsvc/src/store/sqlite/schema_6_log_blocks.sql"),
+    include_str!("../../../feedsvc/src/store/sqlite/schema_7_one_seal.sql"),
 ];
 
 /// An open database.

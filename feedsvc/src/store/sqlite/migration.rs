@@ -12,6 +12,7 @@ const STEPS: &[&str] = &[
     include_str!("schema_4_sealing_keys.sql"),
     include_str!("schema_5_rights.sql"),
     include_str!("schema_6_log_blocks.sql"),
+    include_str!("schema_7_one_seal.sql"),
 ];
 
 /// The version that this program writes.
@@ -26,13 +27,8 @@ pub(super) enum MigrationError {
     Database(#[from] rusqlite::Error),
 }
 
-/// Takes the missing steps in one transaction; `store_id` becomes the identity of a store that is made now, and
-/// `cursor_secret` signs cursors if it has no secret yet.
-pub(super) fn migrate(
-    connection: &mut Connection,
-    store_id: &str,
-    cursor_secret: &[u8],
-) -> Result<(), MigrationError> {
+/// Takes the missing steps in one transaction; `store_id` becomes the identity of a store that is made now.
+pub(super) fn migrate(connection: &mut Connection, store_id: &str) -> Result<(), MigrationError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let Some(missing) = usize::try_from(found).ok().and_then(|taken| STEPS.get(taken..)) else {
@@ -52,10 +48,6 @@ pub(super) fn migrate(
              VALUES ('main', ?1, 0, ?2, 1, ?2, 0)",
             (store_id, genesis.as_bytes()),
         )?;
-    }
-    let has_secret = transaction.prepare("SELECT 1 FROM cursor_secret")?.exists([])?;
-    if !has_secret {
-        transaction.execute("INSERT INTO cursor_secret (secret) VALUES (?1)", [cursor_secret])?;
     }
     transaction.commit()?;
     Ok(())

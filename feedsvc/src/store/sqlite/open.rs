@@ -65,8 +65,7 @@ pub(crate) fn open(directory: &Path) -> Result<OpenedStore, StoreOpenError> {
     let store_id = new_store_id().map_err(in_directory)?;
     let mut connection = connect_for_writing(&file).map_err(|error| refused(error.to_string()))?;
     check_durability(&connection).map_err(refused)?;
-    let cursor_secret: [u8; 32] = random().map_err(in_directory)?;
-    migrate(&mut connection, &store_id, &cursor_secret).map_err(|error| match error {
+    migrate(&mut connection, &store_id).map_err(|error| match error {
         MigrationError::Newer { found, supported } => StoreOpenError::Newer {
             file: file.clone(),
             found,

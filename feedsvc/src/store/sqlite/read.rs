@@ -13,12 +13,11 @@ use super::{blocks, copy, log, status, verify};
 use crate::catalog::{TableId, TableName};
 use crate::chain::ChainHash;
 use crate::revision::Revision;
-use crate::search::CursorSecret;
 use crate::session::{SessionRecord, SessionState};
 use crate::store::{
     AccessBounds, AccessPage, AccessQuery, Ages, Bounds, Copied, CopyError, EncodedPage, KeyedRecord,
-    LogPage, LogQuery, Reader, RecordView, Snapshot, StoreError, StoreStatus, StoredRecord, Target,
-    Verification,
+    LogPage, LogQuery, Reader, RecordView, SealingKey, Snapshot, StoreError, StoreStatus, StoredRecord,
+    Target, Verification,
 };
 
 /// Connections that are not in use; as many as reads ever ran at once.
@@ -165,18 +164,8 @@ impl Reader for SqliteReader {
         })
     }
 
-    fn cursor_secrets(&self) -> Result<Vec<CursorSecret>, StoreError> {
-        self.read(|connection, _| {
-            let mut statement =
-                connection.prepare_cached("SELECT id, secret FROM cursor_secret ORDER BY id")?;
-            let secrets = statement.query_map([], |row| {
-                Ok(CursorSecret {
-                    id: row.get(0)?,
-                    secret: row.get(1)?,
-                })
-            })?;
-            Ok(secrets.collect::<Result<_, _>>()?)
-        })
+    fn sealing_keys(&self) -> Result<Vec<SealingKey>, StoreError> {
+        self.read(|connection, _| rows::sealing_keys(connection))
     }
 
     fn read_log(&self, query: &LogQuery) -> Result<LogPage, StoreError> {

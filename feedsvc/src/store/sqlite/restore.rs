@@ -13,7 +13,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::copy::{PartialFile, copy_database};
 use super::migration::{MigrationError, migrate};
-use super::open::{DATABASE_FILE, LOCK_FILE, connect_for_reading, lock, new_store_id, random};
+use super::open::{DATABASE_FILE, LOCK_FILE, connect_for_reading, lock, new_store_id};
 use super::rows;
 use super::verify::verify_file;
 use crate::chain::ChainHash;
@@ -152,9 +152,8 @@ fn begin_history(copy: &Path, backup: &Path, damage: Damage, now_ms: i64) -> Res
     let failed = |error: rusqlite::Error| unreadable(error.to_string());
     let store_id = new_store_id().map_err(|error| unreadable(error.to_string()))?;
     let rise = HEAD_RISE_MIN + u64::from(getrandom::u32().map_err(|error| unreadable(error.to_string()))?);
-    let cursor_secret: [u8; 32] = random().map_err(|error| unreadable(error.to_string()))?;
     let mut connection = Connection::open(copy).map_err(failed)?;
-    migrate(&mut connection, &store_id, &cursor_secret).map_err(|error| match error {
+    migrate(&mut connection, &store_id).map_err(|error| match error {
         MigrationError::Newer { found, supported } => RestoreError::Open(StoreOpenError::Newer {
             file: backup.to_owned(),
             found,
@@ -182,7 +181,7 @@ fn begin_history(copy: &Path, backup: &Path, damage: Damage, now_ms: i64) -> Res
     transaction
         .execute_batch(
             "DELETE FROM subscription; DELETE FROM session; DELETE FROM session_count; UPDATE session_total SET sessions = 0;
-             DELETE FROM log; DELETE FROM log_block; DELETE FROM cursor_secret;",
+             DELETE FROM log; DELETE FROM log_block;",
         )
         .map_err(failed)?;
     transaction
@@ -190,10 +189,6 @@ fn begin_history(copy: &Path, backup: &Path, damage: Damage, now_ms: i64) -> Res
             "UPDATE feed SET store_id = ?1, head = ?2, head_hash = ?3, oldest = ?4, base_hash = ?3, log_bytes = 0",
             (&store_id, head, hash.as_bytes(), head.next()),
         )
-        .map_err(failed)?;
-    // The cursors of searches are of the other history too.
-    transaction
-        .execute("INSERT INTO cursor_secret (secret) VALUES (?1)", [cursor_secret])
         .map_err(failed)?;
     transaction.commit().map_err(failed)?;
     // Most of a store is its log, so most of the file is free now.

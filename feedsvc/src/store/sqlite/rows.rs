@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Row, ToSql};
+use rusqlite::{Connection, Row, ToSql};
 
 use crate::catalog::TableId;
 use crate::chain::ChainHash;
 use crate::revision::Revision;
 use crate::session::{SessionRecord, Subscription};
-use crate::store::{IndexId, StoreError, StoredRecord};
+use crate::store::{IndexId, SealingKey, StoreError, StoredRecord};
 
 /// The columns of a session, in the order that [`session`] reads.
 pub(super) const SESSION_COLUMNS: &str = "id, principal, protocol_version, client_info, client_capabilities, \
@@ -30,6 +30,20 @@ impl ToSql for IndexId {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.0.into())
     }
+}
+
+/// Reads the sealing keys, the newest first.
+pub(super) fn sealing_keys(connection: &Connection) -> Result<Vec<SealingKey>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT id, secret, made_ms FROM sealing_key ORDER BY id DESC")?;
+    let keys = statement.query_map([], |row| {
+        Ok(SealingKey {
+            id: row.get(0)?,
+            secret: row.get(1)?,
+            made_ms: row.get(2)?,
+        })
+    })?;
+    Ok(keys.collect::<Result<_, _>>()?)
 }
 
 /// JSON that is known to be UTF-8, stored as text without a copy.
@@ -122,7 +136,7 @@ pub(super) fn subscription(row: &Row<'_>) -> rusqlite::Result<Subscription> {
 
 /// Reads all subscriptions of a session, sorted by URI.
 pub(super) fn read_subscriptions(
-    connection: &rusqlite::Connection,
+    connection: &Connection,
     session: &str,
 ) -> Result<Vec<Subscription>, StoreError> {
     let mut statement = connection.prepare_cached(

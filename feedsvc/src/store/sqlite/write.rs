@@ -435,17 +435,7 @@ impl Transaction for SqliteTransaction<'_> {
     }
 
     fn read_sealing_keys(&self) -> Result<Vec<SealingKey>, StoreError> {
-        let mut statement = self
-            .transaction
-            .prepare_cached("SELECT id, secret, made_ms FROM sealing_key ORDER BY id DESC")?;
-        let keys = statement.query_map([], |row| {
-            Ok(SealingKey {
-                id: row.get(0)?,
-                secret: row.get(1)?,
-                made_ms: row.get(2)?,
-            })
-        })?;
-        Ok(keys.collect::<Result<_, _>>()?)
+        rows::sealing_keys(&self.transaction)
     }
 
     fn write_sealing_key(&mut self, secret: &[u8], made_ms: i64) -> Result<i64, StoreError> {

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use proto::feed::v1::maintenance_client::MaintenanceClient;
 use proto::feed::v1::{BackupRequest, BackupResponse, Principal};
-use tonic::transport::Endpoint;
+
+use super::address::{AddressFault, endpoint};
 
 /// Why a command could not do what it was asked; the text is one line that says what to do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OperatorError {
-    #[error("cannot use `{address}` as the address of a feed service; write it as http://127.0.0.1:9928")]
-    Address { address: String },
+    #[error(transparent)]
+    Address(#[from] AddressFault),
     #[error("cannot reach the feed service at {address}: {problem}; check that it runs")]
     Unreachable { address: String, problem: String },
     #[error("the feed service refused: {0}")]
@@ -19,10 +20,7 @@ pub(crate) enum OperatorError {
 
 /// Asks the service at `address` to write a backup to `path` on its machine.
 pub(crate) async fn back_up(address: &str, path: &Path) -> Result<BackupResponse, OperatorError> {
-    let unusable = || OperatorError::Address {
-        address: address.to_owned(),
-    };
-    let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|_| unusable())?;
+    let endpoint = endpoint(address)?;
     let path = path
         .to_str()
         .ok_or_else(|| OperatorError::Refused(format!("the path `{}` is not UTF-8", path.display())))?;

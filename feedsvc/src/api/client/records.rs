@@ -1,6 +1,4 @@
-//! The other side of the calls: a client of this service, for the commands that work on a feed from outside.
-//!
-//! It speaks to a service over the network, or to one in this process; both by the same calls.
+//! The calls that import and export make, over the network or in this process.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,12 +11,13 @@ use proto::feed::v1::{
     CommitRequest, CommitResponse, CountRequest, CountResponse, GetCatalogRequest, GetCatalogResponse,
     Principal, SearchRequest, SearchResponse,
 };
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 use tonic_types::StatusExt;
 
-use super::feed::FeedApi;
-use super::request_limit_bytes;
+use super::address::{AddressFault, endpoint};
+use crate::api::feed::FeedApi;
+use crate::api::request_limit_bytes;
 use crate::feed::Feed;
 
 /// How long connecting may take: a dead host is found out soon.
@@ -65,23 +64,10 @@ pub(crate) enum CallError {
     Failed { problem: String },
 }
 
-/// A text is no address of a feed service.
-#[derive(Debug, thiserror::Error)]
-#[error("`{address}` is no address of a feed service; use one like http://127.0.0.1:9928")]
-pub(crate) struct AddressFault {
-    address: String,
-}
-
 impl FeedClient {
     /// Makes a client of the service at an address like `http://127.0.0.1:9928`; nothing is sent yet.
     pub(crate) fn of_address(address: &str, principal: Principal) -> Result<FeedClient, AddressFault> {
-        let fault = || AddressFault {
-            address: address.to_owned(),
-        };
-        if !address.starts_with("http://") {
-            return Err(fault());
-        }
-        let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|_invalid| fault())?;
+        let endpoint = endpoint(address)?;
         let channel = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(CALL_TIMEOUT)
