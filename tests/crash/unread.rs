@@ -16,8 +16,10 @@ const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 const STALLED: u32 = 10;
 const CONNECTION_WINDOW_BYTES: u32 = (STALLED + 2) * STREAM_WINDOW_BYTES;
 
-/// What one unread watch may cost the service: an answer, its encoded form, and what HTTP/2 and the allocator keep beside them.
-const WATCH_BYTES_MAX: u64 = 1536 * 1024;
+/// What one unread watch may cost the service besides two answers: what HTTP/2 and the allocator keep beside them.
+const WATCH_BYTES_MAX: u64 = 512 * 1024;
+/// How much an answer has, unless a single entry is larger.
+const ANSWER_BYTES: u64 = 128 * 1024;
 
 async fn connect(feed: &Feed, connection_window_bytes: u32) -> FeedClient<Channel> {
     let channel = Endpoint::from_shared(format!("http://{}", feed.address))
@@ -57,10 +59,16 @@ async fn read_until(watch: &mut Streaming<WatchResponse>, head: u64) {
 
 /// 8 MiB of changes: more than any window.
 fn fill(truth: &Truth) -> u64 {
-    let record = format!(r#"{{"data":"{}"}}"#, "x".repeat(8_000));
+    fill_with(truth, 8_000)
+}
+
+/// 8 MiB in records of this size, each of which replaces one as large from the second batch on.
+fn fill_with(truth: &Truth, record_bytes: usize) -> u64 {
+    let record = format!(r#"{{"data":"{}"}}"#, "x".repeat(record_bytes));
+    let count = (800_000 / record_bytes).max(1);
     let mut head = 0;
-    for batch in 0..10 {
-        let operations = (0..100).map(|number| put("Item", &format!("{batch}.{number}"), &record));
+    for _ in 0..10 {
+        let operations = (0..count).map(|number| put("Item", &number.to_string(), &record));
         head = truth.commit(operations.collect()).head;
     }
     head
@@ -88,12 +96,18 @@ fn a_few_unread_watches_do_not_stall_the_others_of_their_connection() {
 }
 
 #[test]
-fn bounded_an_unread_watch_costs_the_service_one_answer_of_memory() {
+fn bounded_an_unread_watch_costs_the_service_two_answers_of_memory() {
+    check_unread(8_000, ANSWER_BYTES);
+    // An entry carries the record before and after.
+    check_unread(400_000, 800_000);
+}
+
+fn check_unread(record_bytes: usize, answer_bytes: u64) {
     const WATCHES: u64 = 100;
     let directory = TempDir::new().expect("a temporary directory");
     let mut feed = Feed::start(directory.path());
     let truth = Truth::of(feed.address);
-    let head = fill(&truth);
+    let head = fill_with(&truth, record_bytes);
     let pid = feed.service().id();
     RUNTIME.block_on(async {
         // What a first watch costs beyond the others: threads, connections to the database, their caches.
@@ -113,9 +127,42 @@ fn bounded_an_unread_watch_costs_the_service_one_answer_of_memory() {
         // Another reader gets everything meanwhile, so the service had the time to make what the others do not read.
         read_until(&mut watch(&mut client, true).await, head).await;
         let each = resident_bytes(pid).saturating_sub(before) / WATCHES;
-        println!("{each} bytes for each of {WATCHES} unread watches");
-        assert!(each < WATCH_BYTES_MAX, "{each} bytes for each unread watch");
+        println!("{each} bytes for each of {WATCHES} unread watches of records of {record_bytes}");
+        let limit = 2 * answer_bytes + WATCH_BYTES_MAX;
+        assert!(each < limit, "{each} bytes for each unread watch, {limit} at most");
     });
+}
+
+#[test]
+fn bounded_cancelled_watches_leave_nothing_behind() {
+    const WATCHES: usize = 50;
+    const ROUNDS: usize = 8;
+    /// What a process that did the same again differs in anyway.
+    const NOISE_BYTES: u64 = 16 * 1024 * 1024;
+    let directory = TempDir::new().expect("a temporary directory");
+    let mut feed = Feed::start(directory.path());
+    let truth = Truth::of(feed.address);
+    let head = fill_with(&truth, 400_000);
+    let pid = feed.service().id();
+    let mut after = Vec::new();
+    for _ in 0..ROUNDS {
+        RUNTIME.block_on(async {
+            let mut stalled = Vec::new();
+            for _ in 0..WATCHES {
+                let mut client = connect(&feed, CONNECTION_WINDOW_BYTES).await;
+                let mut watch = watch(&mut client, true).await;
+                watch.message().await.expect("live").expect("a first answer");
+                stalled.push((client, watch));
+            }
+            let mut client = connect(&feed, CONNECTION_WINDOW_BYTES).await;
+            read_until(&mut watch(&mut client, true).await, head).await;
+        });
+        after.push(resident_bytes(pid));
+    }
+    println!("resident after each round: {after:?}");
+    // The first rounds are what the allocator keeps; a leak would go on.
+    let grown = after[ROUNDS - 1].saturating_sub(after[ROUNDS / 2 - 1]);
+    assert!(grown < NOISE_BYTES, "{after:?}");
 }
 
 fn resident_bytes(pid: u32) -> u64 {
