@@ -313,3 +313,19 @@ fn a_conditional_write_loses_no_update() {
     };
     assert_eq!((delete(&first), delete(&second)), (412, 204));
 }
+
+#[test]
+fn field_case_a11_b_2_4_of_a_key_twice_in_a_record_the_last_counts() {
+    let stack = Stack::start(1);
+    let client = stack.client();
+    stack.put("Item/7", r#"{"name":"first","data":{"a":1,"a":2},"name":"last"}"#);
+    let record = client.read("feed+rest://tidegate.test/Item/7");
+    let value: Value = serde_json::from_str(&record).expect("JSON");
+    assert_eq!(
+        (&value["name"], &value["data"]["a"]),
+        (&json!("last"), &json!(2)),
+        "{record}"
+    );
+    assert_eq!(record.matches("\"name\"").count(), 1, "one is kept: {record}");
+    assert_eq!(record.matches("\"a\"").count(), 1, "one is kept: {record}");
+}

@@ -373,6 +373,26 @@ fn b_4_7_told_an_id_above_every_number_is_a_gap() {
 }
 
 #[test]
+fn b_4_5_an_id_that_is_no_number_brings_the_newest_hundred_frames_and_no_more() {
+    let stack = Stack::start(1);
+    let client = stack.client();
+    let mut stream = client.listen_opened();
+    client.subscribe(ITEM);
+    let committed = stack
+        .truth()
+        .commit((0..150).map(|_| put("Item", "7", "{}")).collect());
+    for _ in 0..150 {
+        stream.update(ITEM);
+    }
+    stream.close();
+    let mut stream = open_with(&client, b"zz-404");
+    for revision in committed.head - 99..=committed.head {
+        assert_eq!(stream.update(ITEM), event_id(revision, RECORD_SLOT));
+    }
+    stream.gap(&[ITEM]);
+}
+
+#[test]
 fn b_4_3_the_id_of_a_post_stream_that_is_not_there_is_refused_and_the_stream_stays() {
     let stack = Stack::start(2);
     let client = stack.client();

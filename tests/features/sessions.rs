@@ -1,6 +1,7 @@
 //! B-3: versions, capabilities, session ids and their status codes, the end of a session.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -363,6 +364,27 @@ fn field_case_a19_b_3_7_a_session_that_only_listens_is_kept_and_an_idle_one_expi
     stack.put("Item/7", "{}");
     stream.update(ITEM);
     assert_eq!(listening.result("ping", json!({})), json!({}));
+}
+
+#[test]
+fn b_3_7_a_session_that_only_posts_is_kept() {
+    let stack = Stack::start_with(
+        2,
+        &[("--expiry-grace", "1ms"), ("--expiry-interval", "100ms")],
+        // Activity is told every five seconds.
+        &[("--idle-timeout", "12s")],
+    );
+    let (posting, idle) = (stack.client(), stack.client());
+    let truth = stack.truth();
+    let mut posts = 0;
+    while truth.session(&idle.session).is_some() {
+        // To whichever instance.
+        let address = stack.gateways[posts % 2].application;
+        assert_eq!(posting.on(address).result("ping", json!({})), json!({}));
+        posts += 1;
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(posting.result("ping", json!({})), json!({}));
 }
 
 #[test]
