@@ -28,6 +28,7 @@ mod refusal;
 mod revision;
 mod ring;
 mod run;
+mod sabotage;
 mod sealing;
 mod search;
 mod service;
@@ -42,5 +43,7 @@ pub use access::AccessMode;
 pub use catalog::{SchemaError, SchemaReadError, SchemaSource};
 pub use config::ServeSettings;
 pub use run::run;
+#[cfg(feature = "sabotage")]
+pub use sabotage::install as install_sabotage;
 pub use service::{Limits, OpenError, Options, ServeError, Service};
 pub use store::StoreOpenError;

@@ -14,6 +14,7 @@ mod method;
 mod peer;
 mod process;
 mod protocol;
+mod sabotage;
 mod server;
 mod session;
 mod telemetry;
@@ -24,6 +25,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use config::{Cli, Command};
 pub use config::{DevSettings, ServeSettings};
+#[cfg(feature = "sabotage")]
+pub use sabotage::install as install_sabotage;
 use server::Failure;
 use settings::{Arguments, Settings, Start};
 use tokio_util::sync::CancellationToken;

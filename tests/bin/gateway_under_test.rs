@@ -1,5 +1,9 @@
-//! `gateway` as it was just built, for the tests to start.
+//! `gateway` as it was just built, for the tests to start, with the fault that they ask for (see `sabotage`).
 
 fn main() -> std::process::ExitCode {
+    // Not TIDEGATE_…: those are keys of the configuration.
+    if let Ok(name) = std::env::var("SABOTAGE") {
+        gateway::install_sabotage(&name);
+    }
     gateway::run()
 }

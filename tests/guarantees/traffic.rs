@@ -1,267 +1,207 @@
-//! Random traffic and faults: sessions listen, break off and go on anywhere, while what they depend on is broken.
+//! What the clients, the writers and the operator of a run share.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::listens::{Heard, Listener, reliable_while_open};
-use super::validate::{Seen, Watched, atomic, expected, filtered, ordered, reliable, resumable, unique};
-use crate::harness::PATIENCE;
-use crate::harness::event_stream::{EventStream, Next};
-use crate::harness::mcp::Client;
-use crate::harness::random::{Random, seed};
-use crate::harness::stack::{Gateway, Stack};
-use crate::harness::truth::put;
-use crate::harness::wire::{Cut, Proxy};
+use proto::feed::v1::{CommitRequest, RecordOperation};
+use tokio::sync::watch;
+use tokio::time::sleep;
 
-const SESSIONS: usize = 12;
-/// Clients of the era without sessions; half of them use the resume extension.
-const LISTENERS: usize = 6;
-pub(super) const KEYS: u64 = 5;
-const ROUNDS: usize = 10;
-/// Few enough that what a session misses at most is never folded.
-const COMMITS_PER_ROUND: usize = 12;
+use super::connection::Shared;
+use super::history::{Commit, History, Kind, Watched};
+use crate::harness::random::Random;
+use crate::harness::truth::{Truth, delete, put};
 
-#[test]
-fn all_guarantees_hold_while_services_crash_and_wires_are_cut() {
-    let seed = seed();
-    println!("TIDEGATE_SEED={seed}");
-    let mut random = Random(seed);
-    let mut stack = Stack::start(2);
-    // A third gateway whose wire to the feed service breaks.
-    let proxy = Proxy::to(stack.feed.address);
-    let gateway = Gateway::start(proxy.address);
-    gateway.wait_until_ready();
-    stack.gateways.push(gateway);
-    let addresses: Vec<SocketAddr> = stack.gateways.iter().map(|gateway| gateway.application).collect();
+/// The tables that change.
+pub const TABLES: [&str; 3] = ["Item", "Number", "Product"];
+/// Keys of each table that change.
+pub const KEYS: u64 = 30;
 
-    // The revision of the last change of all, once it is committed.
-    let last_revision = AtomicU64::new(u64::MAX);
-    let sessions: Vec<_> = (0..SESSIONS)
-        .map(|index| open(&stack, index, &mut random))
-        .collect();
-    let listeners: Vec<_> = (0..LISTENERS)
-        .map(|index| Listener::new(index, index % 2 == 0, &mut random))
-        .collect();
-    let (seen, heard): (Vec<Seen>, Vec<Heard>) = std::thread::scope(|scope| {
-        let (addresses, last_revision) = (&addresses, &last_revision);
-        let readers: Vec<_> = sessions
-            .into_iter()
-            .map(|session| {
-                let random = Random(random.below(u64::MAX));
-                scope.spawn(move || session.listen(addresses, last_revision, random))
-            })
-            .collect();
-        let listeners: Vec<_> = listeners
-            .into_iter()
-            .map(|listener| {
-                let random = Random(random.below(u64::MAX));
-                scope.spawn(move || listener.listen(addresses, last_revision, random))
-            })
-            .collect();
-        for _ in 0..ROUNDS {
-            write(&stack, COMMITS_PER_ROUND, &mut random);
-            break_something(&mut stack, &proxy, &mut random);
-        }
-        // One change of everything, so that every session has a last notice to wait for.
-        let all = (0..KEYS).map(|key| put("Item", &key.to_string(), "{}")).collect();
-        last_revision.store(stack.truth().commit(all).head, Ordering::Release);
-        let seen = readers
-            .into_iter()
-            .map(|reader| reader.join().expect("a session listens to the end"))
-            .collect();
-        let heard = listeners
-            .into_iter()
-            .map(|listener| listener.join().expect("a client listens to the end"))
-            .collect();
-        (seen, heard)
-    });
-
-    let (log, until) = (stack.truth().log(), last_revision.into_inner());
-    let mut violations: Vec<String> = atomic(&log)
-        .err()
-        .map(|how| format!("atomic: {how}"))
-        .into_iter()
-        .collect();
-    for (index, heard) in heard.iter().enumerate() {
-        let verdict = reliable_while_open(heard, &log, until);
-        violations.extend(
-            verdict
-                .err()
-                .map(|how| format!("listener {index}, reliable: {how}")),
-        );
-    }
-    // Who resumes is to see what a session sees.
-    let resuming = heard.iter().step_by(2).map(|heard| &heard.seen);
-    for (index, seen) in seen.iter().chain(resuming).enumerate() {
-        let expected = expected(seen, &log, until);
-        let verdicts = [
-            ("ordered", ordered(seen)),
-            ("unique", unique(seen)),
-            ("reliable", reliable(seen, &expected)),
-            ("resumable", resumable(seen)),
-            ("filtered", filtered(seen, &expected)),
-        ];
-        for (name, verdict) in verdicts {
-            violations.extend(verdict.err().map(|how| format!("session {index}, {name}: {how}")));
-        }
-    }
-    assert!(violations.is_empty(), "TIDEGATE_SEED={seed}: {violations:#?}");
+/// How far a run is.
+#[derive(Clone, Debug)]
+pub enum Phase {
+    /// Everybody does what comes to mind.
+    Busy,
+    /// Clients only see to it that they have a stream.
+    Calm,
+    /// They read until they have seen this, and end.
+    Ending(Arc<End>),
+    /// They end as they are.
+    Over,
 }
 
-/// A session, its cursor, and what it saw so far.
-struct Session {
-    client: Client,
-    stream: EventStream,
-    seen: Seen,
+/// What there is to be seen in the end.
+#[derive(Debug)]
+pub struct End {
+    pub until: u64,
+    /// When the last commit began.
+    pub begun: Instant,
+    /// The id of the last notice of everything that changes.
+    pub newest: HashMap<Watched, u64>,
+    /// What each session is subscribed to.
+    pub active: HashMap<String, Vec<Arc<str>>>,
 }
 
-/// Opens a session on some gateway, with a subscription of the table, of some records, or of both.
-fn open(stack: &Stack, index: usize, random: &mut Random) -> Session {
-    let gateway = &stack.gateways[random.below(stack.gateways.len() as u64) as usize];
-    let client = gateway.client();
-    let stream = client.listen_opened();
-    let mut watched: Vec<Watched> = Vec::new();
-    if !index.is_multiple_of(3) {
-        watched.push(Watched {
-            table: "Item",
-            key: None,
-            uri: format!("feed+rest://s{index}/Item"),
-        });
+/// One run.
+pub struct Traffic {
+    pub gateways: Vec<SocketAddr>,
+    pub phase: watch::Sender<Phase>,
+    /// Slow clients read nothing while it is true.
+    pub stall: watch::Sender<bool>,
+    pub commits: Mutex<Vec<Commit>>,
+    pub histories: Mutex<Vec<Shared>>,
+    pub counts: Counts,
+    truth: Truth,
+}
+
+/// How often clients did what.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub requests: AtomicU64,
+    pub takeovers: AtomicU64,
+    pub cuts: AtomicU64,
+    pub stalls: AtomicU64,
+    pub deletes: AtomicU64,
+    pub subscribes: AtomicU64,
+    pub unsubscribes: AtomicU64,
+    /// Calls that failed or were refused because something was away.
+    pub in_vain: AtomicU64,
+    /// Clients that have their session, stream and subscriptions.
+    pub begun: AtomicU64,
+    pub calm: AtomicU64,
+}
+
+impl Traffic {
+    pub fn new(gateways: Vec<SocketAddr>, truth: Truth) -> Arc<Traffic> {
+        Arc::new(Traffic {
+            gateways,
+            phase: watch::Sender::new(Phase::Busy),
+            stall: watch::Sender::new(false),
+            commits: Mutex::default(),
+            histories: Mutex::default(),
+            counts: Counts::default(),
+            truth,
+        })
     }
-    if index % 3 != 1 {
-        let key = random.below(KEYS).to_string();
-        let uri = format!("feed+rest://s{index}/Item/{key}");
-        watched.push(Watched {
-            table: "Item",
-            key: Some(key),
-            uri,
-        });
+
+    /// Chooses a gateway, as a balancer does that knows nothing of sessions.
+    pub fn some_gateway(&self, random: &mut Random) -> SocketAddr {
+        self.gateways[random.below(self.gateways.len() as u64) as usize]
     }
-    for watched in &watched {
-        client.subscribe(&watched.uri);
+
+    /// Returns the gateway that is left alone where others are killed.
+    pub fn unbroken_gateway(&self) -> SocketAddr {
+        self.gateways[0]
     }
-    let record = stack.truth().session(&client.session).expect("a record");
-    let since = |uri: &str| {
-        let subscription = record
-            .subscriptions
+
+    /// Begins a history.
+    pub fn history(&self, who: String, kind: Kind) -> Shared {
+        let history = History {
+            who,
+            kind,
+            calls: Vec::new(),
+            connections: Vec::new(),
+            reads: Vec::new(),
+            complaints: Vec::new(),
+            complete_until: None,
+        };
+        let shared = Arc::new(Mutex::new(history));
+        self.histories.lock().unwrap().push(Arc::clone(&shared));
+        shared
+    }
+
+    /// Commits until it is acknowledged, whatever happens to the feed service; returns the last revision.
+    pub async fn commit(&self, operations: Vec<RecordOperation>) -> u64 {
+        let changes: Vec<Watched> = operations
             .iter()
-            .find(|subscription| subscription.spelling == uri);
-        subscription.expect("it was subscribed").revision
-    };
-    let subscriptions = watched
-        .iter()
-        .map(|watched| (watched.clone(), since(&watched.uri)))
-        .collect();
-    Session {
-        client,
-        stream,
-        seen: Seen {
-            subscriptions,
-            notices: Vec::new(),
-        },
-    }
-}
-
-impl Session {
-    /// Reads to the end, now and then on another connection, and returns what came.
-    fn listen(mut self, addresses: &[SocketAddr], last_revision: &AtomicU64, mut random: Random) -> Seen {
-        let begin = Instant::now();
-        let mut cursor = self.stream.last_id.expect("an opening block has an id");
+            .map(|operation| Watched::record(&operation.table, &operation.key))
+            .collect();
+        let index = {
+            let mut commits = self.commits.lock().unwrap();
+            commits.push(Commit {
+                started: Instant::now(),
+                changes,
+                acknowledged: None,
+            });
+            commits.len() - 1
+        };
+        let request = CommitRequest {
+            operations,
+            idempotency_key: format!("commit {index}"),
+            ..Default::default()
+        };
         loop {
-            let mut frames_left = 5 + random.below(60);
-            while frames_left > 0 {
-                match self.stream.next_within(Duration::from_millis(200)) {
-                    Next::Frame(frame) => {
-                        frames_left -= 1;
-                        if frame.id.is_some() {
-                            cursor = frame.number();
-                        }
-                        if !frame.is_position() {
-                            let uri = frame.updated_uri().unwrap_or_else(|| frame.raw.clone());
-                            self.seen
-                                .notices
-                                .push((uri, frame.id.is_some().then_some(cursor)));
-                        }
-                    }
-                    Next::Comment | Next::Late => {}
-                    // The gateway was killed, or gave the stream to a later one of this session.
-                    Next::End | Next::Broken(_) => break,
+            match self.truth.client().commit(request.clone()).await {
+                Ok(answer) => {
+                    let results = answer.into_inner().results;
+                    let mut commits = self.commits.lock().unwrap();
+                    let commit = &mut commits[index];
+                    let mut changed = results.iter().map(|result| result.revision > 0);
+                    commit.changes.retain(|_| changed.next().unwrap_or(false));
+                    let end = results.iter().map(|result| result.revision).max().unwrap_or(0);
+                    commit.acknowledged = Some((Instant::now(), end));
+                    return end;
                 }
-                if has_all(&self.seen, last_revision.load(Ordering::Acquire)) {
-                    return self.seen;
-                }
-                assert!(
-                    begin.elapsed() < PATIENCE * 6,
-                    "stuck at {cursor}: {:?}",
-                    self.seen
-                );
+                Err(_) => sleep(Duration::from_millis(20)).await,
             }
-            self.stream.close();
-            self.stream = reconnect(&self.client, cursor, addresses, &mut random);
         }
     }
-}
 
-/// Whether the last notice of each subscription has come.
-pub(super) fn has_all(seen: &Seen, last_revision: u64) -> bool {
-    seen.subscriptions.iter().all(|(watched, _)| {
-        // The last commit has one change of each key, in order.
-        let from_end = watched
-            .key
-            .as_ref()
-            .map_or(0, |key| KEYS - 1 - key.parse::<u64>().expect("a number"));
-        let last_of_it = last_revision - from_end;
-        seen.notices
+    /// How many commits were acknowledged, and how many are under way.
+    pub fn progress(&self) -> (usize, usize) {
+        let commits = self.commits.lock().unwrap();
+        let done = commits
             .iter()
-            .any(|(uri, id)| *uri == watched.uri && id.is_some_and(|id| id >> 16 >= last_of_it))
+            .filter(|commit| commit.acknowledged.is_some())
+            .count();
+        (done, commits.len() - done)
+    }
+
+    /// Writes until the phase is over.
+    pub async fn write(self: Arc<Traffic>, mut random: Random) {
+        while matches!(*self.phase.borrow(), Phase::Busy) {
+            self.commit(some_operations(&mut random)).await;
+            sleep(Duration::from_millis(15 + random.below(30))).await;
+        }
+    }
+}
+
+/// Adds one.
+pub fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Some changes: one record, several, or two of one key in two tables.
+fn some_operations(random: &mut Random) -> Vec<RecordOperation> {
+    let mut operations = Vec::new();
+    for _ in 0..1 + random.below(3) {
+        let key = random.below(KEYS).to_string();
+        match random.below(8) {
+            0 => operations.push(delete("Number", &key)),
+            1..=3 => {
+                operations.push(put("Item", &key, "{}"));
+                operations.push(put("Product", &key, r#"{"name":"n"}"#));
+            }
+            4 => operations.push(put("Product", &key, r#"{"name":"m"}"#)),
+            5 => operations.push(put("Item", &key, r#"{"name":"i"}"#)),
+            _ => operations.push(put("Number", &key, "{}")),
+        }
+    }
+    operations
+}
+
+/// A change of every record that anybody can be subscribed to.
+pub fn all_operations() -> Vec<RecordOperation> {
+    let keys = (0..KEYS).map(|key| key.to_string());
+    keys.flat_map(|key| {
+        [
+            put("Item", &key, r#"{"name":"last"}"#),
+            put("Number", &key, r#"{"int":1}"#),
+            put("Product", &key, r#"{"name":"last"}"#),
+        ]
     })
-}
-
-/// Resumes on some gateway that is there.
-fn reconnect(client: &Client, cursor: u64, addresses: &[SocketAddr], random: &mut Random) -> EventStream {
-    let deadline = Instant::now() + PATIENCE * 3;
-    loop {
-        let address = addresses[random.below(addresses.len() as u64) as usize];
-        match client.get(Some(&cursor.to_string())).try_open(address) {
-            Ok(answer) => return EventStream::new(answer, Some(cursor)),
-            Err(how) => assert!(Instant::now() < deadline, "no gateway: {how}"),
-        }
-    }
-}
-
-/// Commits changes of one to three records each.
-fn write(stack: &Stack, commits: usize, random: &mut Random) {
-    let truth = stack.truth();
-    for _ in 0..commits {
-        let count = 1 + random.below(3);
-        truth.commit(
-            (0..count)
-                .map(|_| put("Item", &random.below(KEYS).to_string(), "{}"))
-                .collect(),
-        );
-    }
-}
-
-/// Breaks one thing and mends it; what follows from that is for the services to overcome.
-fn break_something(stack: &mut Stack, proxy: &Proxy, random: &mut Random) {
-    match random.below(5) {
-        0 => {
-            stack.feed.kill();
-            stack.feed.restart();
-        }
-        1 => {
-            let gateway = &mut stack.gateways[random.below(2) as usize];
-            gateway.kill();
-            gateway.restart();
-        }
-        2 => proxy.cut(Cut::Reset),
-        3 => proxy.cut(Cut::End),
-        _ => {
-            proxy.set(|weather| weather.stalled_down = true);
-            write(stack, COMMITS_PER_ROUND, random);
-            proxy.cut(Cut::Reset);
-            proxy.set(|weather| weather.stalled_down = false);
-        }
-    }
+    .collect()
 }

@@ -12,7 +12,7 @@ use super::PATIENCE;
 /// A request as it goes out. `Host` and `Content-Length` are filled in unless the test gave them.
 #[derive(Clone, Debug)]
 pub struct Request {
-    method: String,
+    pub(super) method: String,
     target: String,
     headers: Vec<(String, Vec<u8>)>,
     body: Vec<u8>,
@@ -85,7 +85,7 @@ impl Request {
         connection.try_read_head(&self.method, PATIENCE)
     }
 
-    fn encode(&self, address: SocketAddr) -> Vec<u8> {
+    pub(super) fn encode(&self, address: SocketAddr) -> Vec<u8> {
         let has = |name: &str| {
             self.headers
                 .iter()
@@ -170,11 +170,7 @@ impl Connection {
             }
         }
         self.unread = body.connection.unread;
-        Answer {
-            status: head.status,
-            headers: head.headers,
-            body: bytes,
-        }
+        Answer::new(head, bytes)
     }
 
     /// Reads the head of an answer.
@@ -251,7 +247,7 @@ pub struct Head {
 }
 
 impl Head {
-    fn parse(bytes: &[u8]) -> Head {
+    pub(super) fn parse(bytes: &[u8]) -> Head {
         let text = String::from_utf8(bytes.to_vec()).expect("an ASCII head");
         let mut lines = text.split("\r\n");
         let status = lines
@@ -288,6 +284,14 @@ pub struct Answer {
 }
 
 impl Answer {
+    pub(super) fn new(head: Head, body: Vec<u8>) -> Answer {
+        Answer {
+            status: head.status,
+            headers: head.headers,
+            body,
+        }
+    }
+
     /// Returns a header's value; several lines of one name are joined by commas.
     pub fn header(&self, name: &str) -> Option<String> {
         find_header(&self.headers, name)
@@ -356,13 +360,14 @@ pub enum Part {
     Late,
 }
 
-enum Framing {
+/// How the end of a body is known.
+pub(super) enum Framing {
     Length(usize),
     Chunked(Chunks),
 }
 
 impl Framing {
-    fn of(method: &str, head: &Head) -> Framing {
+    pub(super) fn of(method: &str, head: &Head) -> Framing {
         if method == "HEAD" || head.status == 204 || head.status == 304 {
             return Framing::Length(0);
         }
@@ -372,32 +377,37 @@ impl Framing {
             _ => panic!("neither a length nor chunks, or both: {head:?}"),
         }
     }
+
+    /// Takes what is there of the body; `None` if that needs more bytes.
+    pub(super) fn take(&mut self, unread: &mut Vec<u8>) -> Option<Part> {
+        match self {
+            Framing::Length(0) => Some(Part::Ended),
+            Framing::Length(left) if !unread.is_empty() => {
+                let part: Vec<u8> = unread.drain(..unread.len().min(*left)).collect();
+                *left -= part.len();
+                Some(Part::Bytes(part))
+            }
+            Framing::Length(_) => None,
+            Framing::Chunked(chunks) => {
+                let mut part = Vec::new();
+                let consumed = chunks.decode(unread, &mut part);
+                unread.drain(..consumed);
+                match (part.is_empty(), chunks.ended()) {
+                    (false, _) => Some(Part::Bytes(part)),
+                    (true, true) => Some(Part::Ended),
+                    (true, false) => None,
+                }
+            }
+        }
+    }
 }
 
 impl Body {
     /// Returns the next bytes as soon as there are any.
     pub fn read(&mut self, deadline: Instant) -> Part {
         loop {
-            let unread = &mut self.connection.unread;
-            match &mut self.framing {
-                Framing::Length(0) => return Part::Ended,
-                Framing::Length(left) if !unread.is_empty() => {
-                    let part: Vec<u8> = unread.drain(..unread.len().min(*left)).collect();
-                    *left -= part.len();
-                    return Part::Bytes(part);
-                }
-                Framing::Length(_) => {}
-                Framing::Chunked(chunks) => {
-                    let mut part = Vec::new();
-                    let consumed = chunks.decode(unread, &mut part);
-                    unread.drain(..consumed);
-                    if !part.is_empty() {
-                        return Part::Bytes(part);
-                    }
-                    if chunks.ended() {
-                        return Part::Ended;
-                    }
-                }
+            if let Some(part) = self.framing.take(&mut self.connection.unread) {
+                return part;
             }
             match self.connection.fill(deadline) {
                 Fill::Some => {}

@@ -3,6 +3,7 @@
 //! - `process`: starts a service, waits for what it prints, signals it, keeps its output for a failing test;
 //! - `stack`: a feed service and gateways on a directory and addresses of their own;
 //! - `http`: a plain HTTP/1.1 client on a socket, strict about framing;
+//! - `async_http`: the same without a thread for each connection;
 //! - `event_stream`: reads server-sent events and refuses what a client library would trip over;
 //! - `mcp`: a session's client, made of `http` and JSON texts;
 //! - `http_sse`: the same for the older transport;
@@ -13,6 +14,7 @@
 //!
 //! Nothing here uses a type of the gateway. Every wait has a deadline and says what it waited for.
 
+pub mod async_http;
 pub mod event_stream;
 pub mod http;
 pub mod http_sse;

@@ -25,3 +25,17 @@ pub fn seed() -> u64 {
             .into(),
     }
 }
+
+/// The seed that was given, or as many others as TIDEGATE_SEEDS says, or `count` of them.
+pub fn seeds(count: usize) -> Vec<u64> {
+    let count = match std::env::var("TIDEGATE_SEEDS") {
+        Ok(text) => text.parse().expect("TIDEGATE_SEEDS is a number"),
+        Err(_) => count,
+    };
+    let is_given = std::env::var_os("TIDEGATE_SEED").is_some();
+    let mut random = Random(seed());
+    match is_given {
+        true => vec![random.0],
+        false => (0..count).map(|_| random.below(1 << 32)).collect(),
+    }
+}

@@ -98,35 +98,47 @@ pub struct Feed {
     data: PathBuf,
     schema: PathBuf,
     options: Vec<(String, String)>,
+    variables: Vec<(String, String)>,
 }
 
 impl Feed {
     /// Starts one with the tests' schema and its data below `directory`.
     pub fn start(directory: &Path) -> Feed {
-        Feed::start_by(&[], directory, &[])
+        Feed::start_by(&[], directory, &[], &[])
     }
 
     /// Starts one with more options.
     pub fn start_with(directory: &Path, options: &[(&str, &str)]) -> Feed {
-        Feed::start_by(&[], directory, options)
+        Feed::start_by(&[], directory, options, &[])
+    }
+
+    /// As `start_with`, with these variables in its environment at every start.
+    pub fn start_in(variables: &[(&str, &str)], directory: &Path, options: &[(&str, &str)]) -> Feed {
+        Feed::start_by(&[], directory, options, variables)
     }
 
     /// Starts one by another program that becomes it (see `Service::spawn_under`); a restart does without.
     pub fn start_under(wrapper: &[&str], directory: &Path) -> Feed {
-        Feed::start_by(wrapper, directory, &[])
+        Feed::start_by(wrapper, directory, &[], &[])
     }
 
-    fn start_by(wrapper: &[&str], directory: &Path, options: &[(&str, &str)]) -> Feed {
+    fn start_by(
+        wrapper: &[&str],
+        directory: &Path,
+        options: &[(&str, &str)],
+        variables: &[(&str, &str)],
+    ) -> Feed {
         let (data, schema) = (directory.join("data"), directory.join("schema.graphql"));
         std::fs::write(&schema, SCHEMA).expect("a schema file");
-        let options = owned(options);
-        let (service, address) = Feed::serve(wrapper, any_port(), &data, &schema, &options);
+        let (options, variables) = (owned(options), owned(variables));
+        let (service, address) = Feed::serve(wrapper, any_port(), &data, &schema, &options, &variables);
         Feed {
             address,
             service,
             data,
             schema,
             options,
+            variables,
         }
     }
 
@@ -154,7 +166,14 @@ impl Feed {
 
     /// Starts it again where it was.
     pub fn restart(&mut self) {
-        let (service, address) = Feed::serve(&[], self.address, &self.data, &self.schema, &self.options);
+        let (service, address) = Feed::serve(
+            &[],
+            self.address,
+            &self.data,
+            &self.schema,
+            &self.options,
+            &self.variables,
+        );
         assert_eq!(address, self.address);
         self.service = service;
     }
@@ -184,11 +203,12 @@ impl Feed {
         data: &Path,
         schema: &Path,
         options: &[(String, String)],
+        variables: &[(String, String)],
     ) -> (Service, SocketAddr) {
         let mut arguments = Feed::arguments(listen, data, schema);
         arguments.extend(flattened(options));
         let service = match wrapper {
-            [] => Service::spawn(Program::Feedsvc, &arguments),
+            [] => Service::spawn_with_variables(Program::Feedsvc, &arguments, &borrowed(variables)),
             wrapper => Service::spawn_under(wrapper, Program::Feedsvc, &arguments),
         };
         let line = service.wait_for_line("feedsvc ready ");
@@ -203,6 +223,7 @@ pub struct Gateway {
     pub service: Service,
     feed: SocketAddr,
     options: Vec<(String, String)>,
+    variables: Vec<(String, String)>,
 }
 
 impl Gateway {
@@ -213,7 +234,12 @@ impl Gateway {
 
     /// As `start`, with more options.
     pub fn start_with(feed: SocketAddr, options: &[(&str, &str)]) -> Gateway {
-        Gateway::serve(feed, any_port(), any_port(), owned(options))
+        Gateway::start_in(&[], feed, options)
+    }
+
+    /// As `start_with`, with these variables in its environment at every start.
+    pub fn start_in(variables: &[(&str, &str)], feed: SocketAddr, options: &[(&str, &str)]) -> Gateway {
+        Gateway::serve(feed, any_port(), any_port(), owned(options), owned(variables))
     }
 
     fn serve(
@@ -221,6 +247,7 @@ impl Gateway {
         application: SocketAddr,
         admin: SocketAddr,
         options: Vec<(String, String)>,
+        variables: Vec<(String, String)>,
     ) -> Gateway {
         let mut arguments = arguments(&[
             ("--feed", format!("http://{feed}")),
@@ -228,7 +255,7 @@ impl Gateway {
             ("--admin", admin.to_string()),
         ]);
         arguments.extend(flattened(&options));
-        let service = Service::spawn(Program::Gateway, &arguments);
+        let service = Service::spawn_with_variables(Program::Gateway, &arguments, &borrowed(&variables));
         let line = service.wait_for_line("gateway ready ");
         let (application, admin) = (address_in(&line, "application"), address_in(&line, "admin"));
         Gateway {
@@ -237,6 +264,7 @@ impl Gateway {
             service,
             feed,
             options,
+            variables,
         }
     }
 
@@ -247,7 +275,13 @@ impl Gateway {
 
     /// Starts it again where it was.
     pub fn restart(&mut self) {
-        *self = Gateway::serve(self.feed, self.application, self.admin, self.options.clone());
+        *self = Gateway::serve(
+            self.feed,
+            self.application,
+            self.admin,
+            self.options.clone(),
+            self.variables.clone(),
+        );
     }
 
     /// Waits until its watch is live.
@@ -299,6 +333,13 @@ fn owned(options: &[(&str, &str)]) -> Vec<(String, String)> {
     options
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+fn borrowed(pairs: &[(String, String)]) -> Vec<(&str, &str)> {
+    pairs
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
         .collect()
 }
 

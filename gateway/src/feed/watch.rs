@@ -21,6 +21,7 @@ use super::entry::Entry;
 use super::error::FeedError;
 use super::ring::Ring;
 use crate::protocol::cursor::FeedIdentity;
+use crate::sabotage::{self, Sabotage};
 
 /// The first pause before the watch connects again, and the longest. The first is short, since a restart takes a second;
 /// the longest keeps a gateway from waiting much longer than the service needs.
@@ -144,7 +145,10 @@ impl Watch {
     async fn try_follow(&self, cursor: &mut Option<Cursor>) -> Result<(), FeedError> {
         let after = cursor
             .as_ref()
-            .map(|cursor| (cursor.revision, cursor.hash.clone()));
+            .map(|cursor| match sabotage::is(Sabotage::WatchLate) {
+                true => (cursor.revision + 1, Bytes::new()),
+                false => (cursor.revision, cursor.hash.clone()),
+            });
         let mut answers = self.client.watch(after).await?;
         let first = answers.message().await?.ok_or(FeedError::Unavailable)?;
         // The tables first: entries are read with them.

@@ -13,6 +13,7 @@ use crate::feed::{FeedError, Table};
 use crate::protocol::error::{INTERNAL_ERROR, RpcError};
 use crate::protocol::message::Params;
 use crate::protocol::resource_uri::{self, ResourceUri, RowUri, UriError};
+use crate::sabotage::{self, Sabotage};
 
 /// How long a subscribe waits for the session's stream: client libraries open it at the same time.
 const STREAM_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -43,6 +44,10 @@ pub(super) async fn subscribe(call: &Call<'_>, params: &Params) -> Result<(), Fa
         }
     };
     let canonical = row.canonical();
+    if sabotage::is(Sabotage::AnswerEarly) {
+        subscribe_later(call, canonical, uri);
+        return Ok(());
+    }
     let subscribed = wait_for_stream(|| async {
         let subscribed = call
             .feed
@@ -63,6 +68,16 @@ pub(super) async fn subscribe(call: &Call<'_>, params: &Params) -> Result<(), Fa
         SubscribeError::NoStream => failure.into(),
         SubscribeError::Feed(error) => refusal(call, &uri, error),
     })
+}
+
+/// Subscribes behind its answer, as no server may.
+fn subscribe_later(call: &Call<'_>, canonical: String, uri: String) {
+    let (feed, max) = (call.feed.clone(), call.max_subscriptions);
+    let (principal, session) = (call.principal.to_owned(), call.session.to_owned());
+    tokio::spawn(async move {
+        sleep(STREAM_WAIT_MAX).await;
+        let _ = feed.subscribe(&principal, &session, &canonical, &uri, max).await;
+    });
 }
 
 /// Unsubscribes the session from `params.uri`; returns the revision from which on nothing of it is told.

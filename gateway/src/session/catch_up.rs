@@ -20,6 +20,7 @@ use super::subscriptions::{Subscription, Subscriptions};
 use crate::feed::{FeedError, Opened, Target};
 use crate::protocol::event_id::{EventId, LastEventId, Slot};
 use crate::protocol::frame::{self, ListKind};
+use crate::sabotage::{self, Sabotage};
 
 /// How many entries of the ring are looked at in one go; a go takes less than a millisecond.
 const SCAN_ENTRIES: usize = 4096;
@@ -150,12 +151,23 @@ async fn missed(
 ) -> (Vec<Block>, Option<ResumeOutcome>) {
     let opening = EventId::new(opened.fence, Slot::Opening);
     let blocks = match last {
+        LastEventId::Id(_) if sabotage::is(Sabotage::ResumeFromNow) => return (Vec::new(), None),
+        LastEventId::Id(cursor)
+            if sabotage::is(Sabotage::GapAsResume) && cursor.revision() + 1 < opened.oldest =>
+        {
+            return (Vec::new(), None);
+        }
         LastEventId::Absent if subscriptions.iter().next().is_none() => return (Vec::new(), None),
         LastEventId::Id(cursor)
             if cursor.revision() <= opened.fence && cursor.revision() + 1 >= opened.oldest =>
         {
             match collect(sessions, stream, subscriptions, cursor, opened.fence).await {
-                Ok((blocks, source)) => return (blocks, Some(source.into())),
+                Ok((mut blocks, source)) => {
+                    if sabotage::is(Sabotage::DropLast) {
+                        blocks.pop();
+                    }
+                    return (blocks, Some(source.into()));
+                }
                 Err(Gap) => tell_gap(subscriptions, opening),
             }
         }
@@ -256,7 +268,11 @@ async fn collect_from_ring(
     after: EventId,
     until: u64,
 ) -> Option<Vec<Block>> {
-    let mut folder = Folder::new(sessions.limits.catch_up_max);
+    let max = match sabotage::is(Sabotage::FoldSilently) {
+        true => 2,
+        false => sessions.limits.catch_up_max,
+    };
+    let mut folder = Folder::new(max);
     let mut revision = start(after);
     while revision < until {
         let mut found = Vec::new();

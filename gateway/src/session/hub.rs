@@ -28,6 +28,7 @@ use super::subscriptions::Subscriptions;
 use crate::feed::{Body, Ring, SessionCommand};
 use crate::protocol::cursor::FeedIdentity;
 use crate::protocol::event_id::{EventId, Slot};
+use crate::sabotage::{self, Sabotage};
 
 /// How many entries one pass takes. The batch is the only large lever in a burst (measured); beyond 64 it gains nothing.
 const PASS_ENTRIES: usize = 64;
@@ -273,7 +274,10 @@ impl Hub {
                 state.touched.push(id);
             }
             group.batch.push(position);
-            let event_id = EventId::new(revision, slot);
+            let event_id = match sabotage::is(Sabotage::ReuseId) && revision.is_multiple_of(8) {
+                true => EventId::new(revision - 1, slot),
+                false => EventId::new(revision, slot),
+            };
             let bytes = group.form.shared(feed, event_id, &group.spelling);
             state.frames.push(Frame {
                 id: event_id,
@@ -336,6 +340,7 @@ impl Hub {
                 local.opened = local.opened.max(revision);
                 return;
             }
+            SessionCommand::Opened { .. } if sabotage::is(Sabotage::KeepWriting) => return,
             SessionCommand::Opened { .. } => {
                 if local
                     .fence

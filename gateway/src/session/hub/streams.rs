@@ -7,6 +7,7 @@ use super::{Hub, Local, State};
 use crate::feed::{Body, Entry};
 use crate::protocol::event_id::{EventId, Slot};
 use crate::protocol::frame::EncodedUri;
+use crate::sabotage::{self, Sabotage};
 use crate::session::replies::ReplyStream;
 use crate::session::stream::{Block, CloseReason, Stream};
 use crate::session::subscriptions::Subscriptions;
@@ -167,6 +168,9 @@ impl Hub {
                 .add(&subscription.row, &subscription.spelling, stream);
         }
         local.live = true;
+        if sabotage::is(Sabotage::LoseAtHandOver) {
+            blocks.pop();
+        }
         stream.go_live(blocks, EventId::new(position, Slot::Bookmark));
         Step::Live
     }
