@@ -129,7 +129,10 @@ fn check_unread(record_bytes: usize, answer_bytes: u64) {
         let each = resident_bytes(pid).saturating_sub(before) / WATCHES;
         println!("{each} bytes for each of {WATCHES} unread watches of records of {record_bytes}");
         let limit = 2 * answer_bytes + WATCH_BYTES_MAX;
-        assert!(each < limit, "{each} bytes for each unread watch, {limit} at most");
+        assert!(
+            each < limit,
+            "{each} bytes for each unread watch, {limit} at most"
+        );
     });
 }
 

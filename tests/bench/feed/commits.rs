@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::ensure;
 
-use crate::ratios::{Figure, Report};
 use super::plan::Plan;
 use super::service::{FeedService, runtime, write};
 use super::sqlite::SqliteLoop;
+use crate::ratios::{Figure, Report};
 
 /// What the service logs for each group of commits, at this level.
 const GROUP_LOG: &str = "feedsvc::commit::committer=trace,info";
