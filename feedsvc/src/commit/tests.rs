@@ -743,7 +743,7 @@ async fn a_clock_that_jumps_forward_is_no_idle_time() {
         }
         // One of them was owned until just now.
         command(&feed, ids[1], open("a")).await.unwrap();
-        drop(feed.leases.hold("a"));
+        drop(feed.leases.hold("a", ""));
         bench.clock.advance(Duration::from_secs(30));
         assert_eq!(sweep().await, 0);
         bench.clock.set_wall_ms(START_MS + DAY_MS);
