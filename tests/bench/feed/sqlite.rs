@@ -35,6 +35,8 @@ impl SqliteLoop {
         // As in the service's `connect_for_writing`.
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "cell_size_check", true)?;
+        connection.pragma_update(None, "foreign_keys", false)?;
         connection.pragma_update(None, "cache_size", -64 * 1024)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         connection.pragma_update(None, "wal_autocheckpoint", 4096)?;
