@@ -1,7 +1,7 @@
 //! Finds sessions that were idle for too long and proposes their end.
 //!
 //! What is found is only a candidate: the pipeline decides, against the state at that moment. Idle time counts only
-//! while the service runs: the start counts as activity, and nothing expires soon after it.
+//! while the service runs: the start counts as activity, so does a jump of the clock, and nothing expires soon after the start.
 
 use std::sync::Arc;
 
@@ -43,6 +43,8 @@ pub(crate) async fn run(feed: Arc<Feed>, clock: Arc<dyn Clock>, shutdown: Cancel
 
 /// Looks at every session once; returns how many expired.
 pub(crate) async fn sweep(feed: &Feed, clock: &dyn Clock) -> Result<usize, Refusal> {
+    // Before anything is told idle by it.
+    feed.leases.observe_clock();
     let now_ms = clock.now_ms();
     let mut expired = 0;
     let mut after_id = String::new();

@@ -1,16 +1,24 @@
 //! Which gateway instances watch, and since when those that did no longer do.
 //!
 //! An instance's watch is the lease of all streams that it opened. The registry is in memory: after a start of the
-//! service every instance counts as one whose watch broke at the start.
+//! service every instance counts as one whose watch broke at the start. A jump of the wall clock, or a sleep of the machine, counts as a start:
+//! idle time is told by the wall clock, and must not run faster than time does.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::clock::Clock;
+use tracing::warn;
+
+use crate::clock::{Clock, duration_ms};
 
 /// How long streams count as live after their owner's watch broke: a reconnect takes less (session.proto, `SubscribeRequest`).
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How far the wall clock may part from the monotonic one between two looks without having jumped: above what a clock that is being adjusted
+/// does in an hour, far below an idle time that anybody sets.
+const JUMP_MS: i64 = 10_000;
 
 /// How many instances without a watch are remembered; each is a gateway process that ended.
 const BROKEN_MAX: usize = 4_096;
@@ -19,6 +27,10 @@ const BROKEN_MAX: usize = 4_096;
 pub(crate) struct Leases {
     clock: Arc<dyn Clock>,
     started: Moment,
+    /// The latest start, or jump of the wall clock, by the wall clock: nothing is idle for longer.
+    activity_floor_ms: AtomicI64,
+    /// When the clocks were last compared; held for a moment.
+    observed: Mutex<Moment>,
     /// Held for look-ups only, never across an await.
     instances: Mutex<HashMap<String, Lease>>,
 }
@@ -51,6 +63,8 @@ impl Leases {
         Leases {
             clock,
             started,
+            activity_floor_ms: AtomicI64::new(started.wall_ms),
+            observed: Mutex::new(started),
             instances: Mutex::new(HashMap::new()),
         }
     }
@@ -94,12 +108,27 @@ impl Leases {
         }
     }
 
-    /// Returns the latest moment at which an instance is known to have watched; that of the start if it never did.
+    /// Compares the clocks; to be called now and then, at least as often as something may expire.
+    pub(crate) fn observe_clock(&self) {
+        let now = moment(self.clock.as_ref());
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *observed, now);
+        let elapsed = now.monotonic.saturating_sub(before.monotonic);
+        let told_ms = now.wall_ms.saturating_sub(before.wall_ms);
+        let jump_ms = told_ms.saturating_sub(duration_ms(elapsed));
+        if jump_ms.saturating_abs() > JUMP_MS {
+            warn!(jump_ms, "the clock has jumped; idle times begin again");
+            self.activity_floor_ms.store(now.wall_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the latest moment at which an instance is known to have watched, or that of the start, or of a jump of the clock.
     pub(crate) fn last_seen_ms(&self, instance: &str) -> i64 {
+        let floor_ms = self.activity_floor_ms.load(Ordering::Relaxed);
         match self.find(instance) {
             Some(lease) if lease.open_watches > 0 => self.clock.now_ms(),
-            Some(lease) => lease.broken.wall_ms,
-            None => self.started.wall_ms,
+            Some(lease) => lease.broken.wall_ms.max(floor_ms),
+            None => floor_ms,
         }
     }
 

@@ -27,7 +27,7 @@ mod writability;
 
 pub(crate) use committer::{Committer, CommitterParts, answer_channel, give_answers};
 #[cfg(test)]
-pub(crate) use failing::{FAILS_BEFORE, FailingWriter};
+pub(crate) use failing::{FAILS_BEFORE, FailingWriter, NO_FAILURE};
 pub(crate) use pipeline::Pipeline;
 pub(crate) use proposal::{
     Condition, PutRules, RecordAction, RecordCommit, RecordOperation, RequestKey, SessionAnswer,

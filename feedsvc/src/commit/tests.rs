@@ -730,6 +730,38 @@ async fn a_clock_that_goes_back_moves_no_lease_and_expires_nothing_early() {
 }
 
 #[tokio::test]
+async fn a_clock_that_jumps_forward_is_no_idle_time() {
+    const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+    for is_set_back in [false, true] {
+        let bench = Bench::new();
+        let service = bench.open().await;
+        let feed = service.feed();
+        let sweep = async || expiry::sweep(&feed, bench.clock.as_ref()).await.unwrap();
+        let ids = ["session-000000001", "session-000000002"];
+        for id in ids {
+            command(&feed, id, create(60_000)).await.unwrap();
+        }
+        // One of them was owned until just now.
+        command(&feed, ids[1], open("a")).await.unwrap();
+        drop(feed.leases.hold("a", ""));
+        bench.clock.advance(Duration::from_secs(30));
+        assert_eq!(sweep().await, 0);
+        bench.clock.set_wall_ms(START_MS + DAY_MS);
+        assert_eq!(sweep().await, 0, "half an idle time ran, whatever the clock says");
+        if is_set_back {
+            bench.clock.set_wall_ms(START_MS + 30_000);
+            assert_eq!(sweep().await, 0);
+        }
+        bench.clock.advance(Duration::from_secs(60));
+        assert_eq!(sweep().await, 0);
+        bench.clock.advance(Duration::from_millis(1));
+        assert_eq!(sweep().await, 2, "after one more idle time");
+        drop(feed);
+        service.close().await;
+    }
+}
+
+#[tokio::test]
 async fn an_outage_is_told_once_and_ends_by_itself() {
     let bench = Bench::new();
     let failure = Arc::new(AtomicU8::new(NO_FAILURE));

@@ -1,5 +1,7 @@
 //! Reads of the log with filters, and watches of some tables.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use proto::Reason;
@@ -13,7 +15,8 @@ use tonic::transport::Channel;
 use tonic::{Code, Streaming};
 
 use super::{Served, check_refused, commit, put};
-use crate::testing::{Bench, START_MS};
+use crate::commit::{FAILS_BEFORE, FailingWriter, NO_FAILURE};
+use crate::testing::{Bench, SDL, START_MS};
 
 /// Commits one record of a table as a principal; returns its revision.
 async fn write(feed: &mut FeedClient<Channel>, principal: &str, table: &str, key: &str) -> u64 {
@@ -35,6 +38,42 @@ fn target(table: &str, key: Option<&str>) -> Target {
         table: table.to_owned(),
         key: key.map(str::to_owned),
     }
+}
+
+#[tokio::test]
+async fn a_watch_of_some_tables_tells_whether_the_store_can_be_written() {
+    let bench = Bench::new();
+    let failure = Arc::new(AtomicU8::default());
+    let switch = Arc::clone(&failure);
+    let service = bench.try_open_with(SDL, |inner| {
+        Box::new(FailingWriter {
+            inner,
+            failure: switch,
+        })
+    });
+    let served = Served::start(service.await.unwrap()).await;
+    let mut feed = served.feed().await;
+    let request = WatchRequest {
+        from_head: true,
+        tables: vec![TableFilter {
+            database: "data".to_owned(),
+            table: "Strict".to_owned(),
+        }],
+        ..WatchRequest::default()
+    };
+    let mut watch = feed.watch(request).await.unwrap().into_inner();
+    let first = watch.message().await.unwrap().unwrap();
+    assert_eq!(first.problem, "");
+    failure.store(FAILS_BEFORE, Ordering::SeqCst);
+    feed.commit(commit(vec![put("a", "{}")])).await.unwrap_err();
+    let told = watch.message().await.unwrap().unwrap();
+    assert!(!told.problem.is_empty() && told.entries.is_empty(), "{told:?}");
+    failure.store(NO_FAILURE, Ordering::SeqCst);
+    // Of another table: nothing of it is sent, but that it worked.
+    feed.commit(commit(vec![put("a", "{}")])).await.unwrap();
+    let told = watch.message().await.unwrap().unwrap();
+    assert!(told.problem.is_empty() && told.entries.is_empty(), "{told:?}");
+    served.stop().await;
 }
 
 #[tokio::test]
@@ -295,10 +334,7 @@ async fn a_watch_of_a_table_that_comes_later_gets_it_from_its_first_record_on() 
     };
     let mut watch = feed.watch(request).await.unwrap().into_inner();
     watch.message().await.unwrap().unwrap();
-    let sdl = format!(
-        "{} type Later @table(open: true) {{ id: ID @primaryKey }}",
-        crate::testing::SDL
-    );
+    let sdl = format!("{} type Later @table(open: true) {{ id: ID @primaryKey }}", SDL);
     let source = crate::catalog::SchemaSource::Text {
         name: "later.graphql".to_owned(),
         sdl,
