@@ -166,6 +166,13 @@ fn limits(keys: &mut Keys) -> Limits {
                  are processors wait for each other.",
             )
             .count(default.concurrent_reads, 1..=256),
+        concurrent_searches: keys
+            .key(
+                "store.concurrent_searches",
+                "How many of the reads that run at a time (`store.concurrent_reads`) may be searches, which take long; reads of single records \
+                 find a place beside them.",
+            )
+            .count(default.concurrent_searches, 1..=256),
         session_idle_timeout: keys
             .key(
                 "session.idle_timeout",
@@ -201,12 +208,6 @@ fn limits(keys: &mut Keys) -> Limits {
                 "How much the access log may take, about, before its oldest entries go earlier.",
             )
             .bytes(usize::try_from(default.access_log_bytes_max).unwrap_or(usize::MAX), 1..=gibibytes(1 << 20)) as u64,
-        concurrent_searches: keys
-            .key(
-                "store.concurrent_searches",
-                "How many of these reads may be searches, which take long; reads of single records find a place beside them.",
-            )
-            .count(default.concurrent_searches, 1..=256),
         search_scan_max: keys
             .key(
                 "search.scan_max",
