@@ -158,7 +158,10 @@ fn take(plan: &Plan, folder: &Path, missed: u32) -> anyhow::Result<(Duration, Du
 
 fn publish(publisher: &Publisher, changes: u32) -> anyhow::Result<Vec<u64>> {
     publisher.begin(changes)?;
-    publisher.end()?.ids.context("the feed service numbers its changes")
+    publisher
+        .end()?
+        .ids
+        .context("the feed service numbers its changes")
 }
 
 /// A feed service and two gateways.

@@ -7,9 +7,9 @@ use proto::feed::v1::{TableFilter, WatchRequest, WatchResponse};
 use tokio::runtime::Runtime;
 use tonic::Streaming;
 
-use crate::ratios::{Figure, Report};
 use super::plan::Plan;
 use super::service::{FeedService, runtime, write};
+use crate::ratios::{Figure, Report};
 
 /// Takes the row's samples: one writer, whose every commit could wake everybody, and many.
 ///
