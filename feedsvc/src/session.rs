@@ -349,6 +349,8 @@ mod tests {
     };
     use crate::revision::Revision;
 
+    const FENCED: &str = "the stream's fence is another one: it was opened again or closed since; open it again, or leave the session to its owner";
+
     fn session() -> SessionRecord {
         SessionRecord {
             id: "s".into(),
@@ -465,13 +467,13 @@ mod tests {
             "alice",
             &SessionCommand::Close { fence: Revision(6) },
             &facts(),
-            "the stream was opened again since",
+            FENCED,
         );
         check(
             "alice",
             &SessionCommand::Close { fence: Revision(0) },
             &unowned,
-            "the stream was opened again since",
+            FENCED,
         );
         check("alice", &required, &facts(), "subscribed");
         check("alice", &required, &unowned, "the session has no live stream");
@@ -510,7 +512,7 @@ mod tests {
             (FenceNeed::Exactly(Revision(8)), false),
         ];
         for (fence, is_present) in fences {
-            let fenced = "the stream was opened again since";
+            let fenced = FENCED;
             let subscribe = SessionCommand::Subscribe {
                 uri: "u".into(),
                 spelling: "U".into(),
