@@ -371,8 +371,8 @@ fn b_3_7_a_session_that_only_posts_is_kept() {
     let stack = Stack::start_with(
         2,
         &[("--expiry-grace", "1ms"), ("--expiry-interval", "100ms")],
-        // Activity is told every five seconds.
-        &[("--idle-timeout", "12s")],
+        // Less than the longest time in which activity is told.
+        &[("--idle-timeout", "4s")],
     );
     let (posting, idle) = (stack.client(), stack.client());
     let truth = stack.truth();

@@ -33,8 +33,11 @@ const BOOKMARK_LOG_SHARE: u64 = 4;
 /// But not for fewer revisions than this: a small log is not trimmed soon.
 const BOOKMARK_LAG_MIN: u64 = 1_000;
 
-/// How often activity is told to the feed service; far below the shortest sensible idle time-out.
-const TOUCH_INTERVAL: Duration = Duration::from_secs(5);
+/// How often activity is told to the feed service at the longest: a crash forgets no more than that.
+const TOUCH_INTERVAL_MAX: Duration = Duration::from_secs(5);
+
+/// Within a session's idle time-out activity is told at least so often: once could come too late.
+const TOUCHES_PER_IDLE_TIMEOUT: u32 = 3;
 
 /// The least time between two planned ends: an instance that takes the streams over opens several hundred a second.
 const END_INTERVAL: Duration = Duration::from_millis(20);
@@ -524,8 +527,9 @@ impl Sessions {
     }
 
     async fn tell_activity(&self) {
+        let interval = TOUCH_INTERVAL_MAX.min(self.limits.idle_timeout / TOUCHES_PER_IDLE_TIMEOUT);
         loop {
-            sleep(TOUCH_INTERVAL).await;
+            sleep(interval).await;
             let touched = self.registry.take_touched();
             if touched.is_empty() {
                 continue;
