@@ -108,6 +108,8 @@ pub(crate) struct ServerSettings {
     pub(crate) ring_bytes: usize,
     /// How many subscriptions a session may have.
     pub(crate) max_subscriptions: u32,
+    /// How long a GET of a session that is not known here is held while the feed service is away.
+    pub(crate) open_wait: Duration,
     /// Whether clients may end their sessions by DELETE.
     pub(crate) allow_client_delete: bool,
     pub(crate) sessions: SessionLimits,
@@ -218,6 +220,14 @@ impl ServerSettings {
             max_subscriptions: keys
                 .key("session.max_subscriptions", "How many subscriptions a session may have.")
                 .count(1_000, 1..=1_000_000),
+            open_wait: keys
+                .key(
+                    "session.open_wait",
+                    "How long a client that opens its stream is held while the feed service is away and the session is not known \
+                     here; then it is 503. Client libraries give up listening after two refusals.",
+                )
+                .flag("open-wait", "DURATION")
+                .duration(Duration::from_secs(60), Duration::ZERO..=YEAR),
             allow_client_delete: keys
                 .key(
                     "session.allow_client_delete",

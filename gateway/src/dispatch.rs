@@ -35,9 +35,6 @@ const CANCELLED: &str = "notifications/cancelled";
 /// From this size on a body is read away from the runtime's threads; below it takes less than 500 µs.
 const PARSE_AWAY_BYTES: usize = 32 * 1024;
 
-/// How long a GET of an unknown session is held while the feed service is away (B-2.8).
-const OPEN_WAIT_MAX: Duration = Duration::from_secs(60);
-
 /// What MCP requests are answered with.
 pub(crate) struct Dispatcher {
     sessions: Arc<Sessions>,
@@ -57,6 +54,8 @@ pub(crate) struct Offer {
     pub(crate) authority: String,
     /// How many subscriptions a session may have.
     pub(crate) max_subscriptions: u32,
+    /// How long a GET of a session that is not known here is held while the feed service is away (B-2.8).
+    pub(crate) open_wait: Duration,
     /// Whether clients may end their sessions by DELETE.
     pub(crate) allow_client_delete: bool,
     /// How long clients of the modern era may take results for fresh.
@@ -196,7 +195,8 @@ impl Dispatcher {
     pub(crate) async fn open(&self, headers: Headers<'_>, progress: Arc<WriteProgress>) -> Outcome {
         let found = async {
             let id = session_id(headers)?;
-            let found = self.sessions.find_to_open(ANONYMOUS, id, OPEN_WAIT_MAX).await;
+            let wait = self.offer.open_wait;
+            let found = self.sessions.find_to_open(ANONYMOUS, id, wait).await;
             found.map_err(NoSession::from)
         };
         let session = match found.await {

@@ -156,6 +156,7 @@ impl Server {
             Offer {
                 authority,
                 max_subscriptions: settings.max_subscriptions,
+                open_wait: settings.open_wait,
                 allow_client_delete: settings.allow_client_delete,
                 cache_hints: settings.cache_hints,
                 about: settings.about,

@@ -113,6 +113,34 @@ fn b_2_8_a_get_of_a_session_from_elsewhere_is_held_until_the_feed_service_is_bac
 }
 
 #[test]
+fn b_2_8_a_get_that_was_held_for_its_time_is_503_and_the_session_stays() {
+    let mut stack = Stack::start_with(2, &[], &[("--open-wait", "500ms")]);
+    let client = stack.client();
+    let elsewhere = client.on(stack.gateways[1].application);
+    // Away, and there but silent: both are held, and no longer than that.
+    type Break = fn(&mut Stack);
+    let outages: [(Break, Break); 2] = [
+        (|stack| stack.feed.kill(), |stack| stack.feed.restart()),
+        (
+            |stack| stack.feed.service().pause(),
+            |stack| stack.feed.service().resume(),
+        ),
+    ];
+    for (begin, end) in outages {
+        begin(&mut stack);
+        let asked = Instant::now();
+        let answer = elsewhere.send(&elsewhere.get(None));
+        assert!(asked.elapsed() >= Duration::from_millis(500), "held first");
+        assert_eq!((answer.status, answer.error_code()), (503, -32603), "{answer:?}");
+        assert_eq!(answer.error_message(), "feed service unavailable");
+        assert!(answer.header("retry-after").is_some(), "{answer:?}");
+        end(&mut stack);
+    }
+    stack.gateways[1].wait_until_ready();
+    elsewhere.listen_opened();
+}
+
+#[test]
 fn a_gateway_that_starts_before_the_feed_service_works_as_soon_as_it_is_there() {
     let mut stack = Stack::start(0);
     stack.feed.kill();

@@ -12,8 +12,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, info};
 
 use super::{
-    ANONYMOUS, Dispatcher, Headers, NoSession, OPEN_WAIT_MAX, Outcome, RefusalCause, check_batch, failed,
-    parse, refused,
+    ANONYMOUS, Dispatcher, Headers, NoSession, Outcome, RefusalCause, check_batch, failed, parse, refused,
 };
 use crate::feed::FeedError;
 use crate::method::Failure;
@@ -46,15 +45,16 @@ impl Dispatcher {
             let error = RpcError::invalid_request("no POST stream with this event id is open here");
             return refused(RefusalCause::Invalid, None, &error);
         }
+        let wait = self.offer.open_wait;
         let found = match headers.session {
             Some(id) => match std::str::from_utf8(id) {
-                Ok(id) => self.sessions.find_to_open(ANONYMOUS, id, OPEN_WAIT_MAX).await,
+                Ok(id) => self.sessions.find_to_open(ANONYMOUS, id, wait).await,
                 Err(_) => Err(FeedError::UnknownSession),
             },
             None => {
                 let created = self
                     .sessions
-                    .create_to_open(ANONYMOUS, Version::HTTP_SSE, OPEN_WAIT_MAX)
+                    .create_to_open(ANONYMOUS, Version::HTTP_SSE, wait)
                     .await;
                 created.inspect(|session| info!(session.id = %session.id, "made a session for HTTP+SSE"))
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
@@ -264,9 +264,11 @@ impl Sessions {
     ) -> Result<Arc<Session>, FeedError> {
         let deadline = Instant::now() + wait_max;
         loop {
-            match self.find(principal, id).await {
-                Err(FeedError::Unavailable | FeedError::Timeout) => {}
-                found => return found,
+            // Not longer than that either where the feed service takes the call and does not answer.
+            match timeout_at(deadline, self.find(principal, id)).await {
+                Err(_elapsed) => {}
+                Ok(Err(FeedError::Unavailable | FeedError::Timeout)) => {}
+                Ok(found) => return found,
             }
             if let Some(session) = self.find_known(principal, id) {
                 return Ok(session);
