@@ -3,12 +3,13 @@
 mod elsewhere;
 mod http_sse;
 mod modern;
+mod traced;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tracing::{debug, error, info};
+use tracing::{Instrument, debug, error, info};
 
 pub(crate) use crate::feed::Precondition;
 use crate::feed::{FeedClient, FeedError, Keyring, StoredRecord, Watch, Written};
@@ -20,6 +21,7 @@ use crate::protocol::error::RpcError;
 use crate::protocol::event_id::LastEventId;
 use crate::protocol::mcp::{About, InitializeParams, InitializeResult};
 use crate::protocol::message::{self, Body, Message, Notification, Refusal, Request, RequestId};
+use crate::protocol::trace::TraceId;
 use crate::protocol::{answer, era::Version};
 use crate::session::{Door, InFlight, Session, SessionId, Sessions, StreamReader, WriteProgress};
 
@@ -77,6 +79,8 @@ pub(crate) struct Headers<'a> {
     pub(crate) method: Option<&'a [u8]>,
     /// `Mcp-Name`
     pub(crate) name: Option<&'a [u8]>,
+    /// `traceparent`
+    pub(crate) traceparent: Option<&'a [u8]>,
 }
 
 impl Headers<'_> {
@@ -171,10 +175,24 @@ impl Dispatcher {
         body: Bytes,
         progress: &Arc<WriteProgress>,
     ) -> Outcome {
-        match parse(body).await {
+        let parsed = parse(body).await;
+        let trace = traced::of_body(headers, &parsed);
+        self.answer_post(headers, parsed, progress, trace)
+            .instrument(traced::span(trace))
+            .await
+    }
+
+    async fn answer_post(
+        &self,
+        headers: Headers<'_>,
+        parsed: Result<Body, Refusal>,
+        progress: &Arc<WriteProgress>,
+        trace: TraceId,
+    ) -> Outcome {
+        match parsed {
             Err(Refusal { error, id }) => refused(RefusalCause::Invalid, id.as_ref(), &error),
             Ok(Body::Single(message)) if Era::of(headers.version, message.params()) == Era::Modern => {
-                self.modern(headers, message, progress).await
+                self.modern(headers, message, progress, trace).await
             }
             Ok(Body::Batch(_)) if headers.are_modern() => {
                 let error = RpcError::invalid_request(format!(
@@ -184,15 +202,27 @@ impl Dispatcher {
                 refused(RefusalCause::Invalid, None, &error)
             }
             Ok(Body::Single(Message::Request(request))) if request.method == "initialize" => {
-                self.initialize(headers, &request).await
+                self.initialize(headers, &request, trace).await
             }
-            Ok(Body::Single(message)) => self.message(headers, message).await,
-            Ok(Body::Batch(messages)) => self.batch(headers, messages).await,
+            Ok(Body::Single(message)) => self.message(headers, message, trace).await,
+            Ok(Body::Batch(messages)) => self.batch(headers, messages, trace).await,
         }
     }
 
     /// Opens the session's GET stream.
     pub(crate) async fn open(&self, headers: Headers<'_>, progress: Arc<WriteProgress>) -> Outcome {
+        let trace = traced::of(headers);
+        self.open_traced(headers, progress, trace)
+            .instrument(traced::span(trace))
+            .await
+    }
+
+    async fn open_traced(
+        &self,
+        headers: Headers<'_>,
+        progress: Arc<WriteProgress>,
+        trace: TraceId,
+    ) -> Outcome {
         let found = async {
             let id = session_id(headers)?;
             let wait = self.offer.open_wait;
@@ -201,14 +231,14 @@ impl Dispatcher {
         };
         let session = match found.await {
             Ok(session) => session,
-            Err(refusal) => return refusal.outcome(None),
+            Err(refusal) => return refusal.outcome(trace, None),
         };
         if let Err(error) = era::check_header(headers.version) {
             return refused(RefusalCause::Invalid, None, &error);
         }
         let last = LastEventId::read(headers.last_event_id);
         if last == LastEventId::PostStream {
-            return self.post_stream(headers).await;
+            return self.post_stream(headers, trace).await;
         }
         Outcome::Stream(
             self.sessions
@@ -224,9 +254,16 @@ impl Dispatcher {
 
     /// Deletes the session.
     pub(crate) async fn delete(&self, headers: Headers<'_>) -> Outcome {
+        let trace = traced::of(headers);
+        self.delete_traced(headers, trace)
+            .instrument(traced::span(trace))
+            .await
+    }
+
+    async fn delete_traced(&self, headers: Headers<'_>, trace: TraceId) -> Outcome {
         let session = match self.find(headers).await {
             Ok(session) => session,
-            Err(refusal) => return refusal.outcome(None),
+            Err(refusal) => return refusal.outcome(trace, None),
         };
         if let Err(error) = era::check_header(headers.version) {
             return refused(RefusalCause::Invalid, None, &error);
@@ -236,11 +273,11 @@ impl Dispatcher {
                 info!(session.id = %session.id, "deleted a session");
                 Outcome::Deleted
             }
-            Err(error) => NoSession::from(error).outcome(None),
+            Err(error) => NoSession::from(error).outcome(trace, None),
         }
     }
 
-    async fn initialize(&self, headers: Headers<'_>, request: &Request) -> Outcome {
+    async fn initialize(&self, headers: Headers<'_>, request: &Request, trace: TraceId) -> Outcome {
         let refuse = |error: &RpcError| refused(RefusalCause::Invalid, None, error);
         if let Err(error) = era::check_header(headers.version) {
             return refuse(&error);
@@ -256,47 +293,52 @@ impl Dispatcher {
             .await;
         let session = match created {
             Ok(session) => session,
-            Err(error) => return NoSession::from(error).outcome(Some(&request.id)),
+            Err(error) => return NoSession::from(error).outcome(trace, Some(&request.id)),
         };
         match answer::result(&request.id, &InitializeResult::new(version, &self.offer.about)) {
             Ok(answer) => {
                 info!(session.id = %session, version = version.as_str(), "made a session");
                 Outcome::Initialized { session, answer }
             }
-            Err(error) => failed(Some(&request.id), error.into()),
+            Err(error) => failed(trace, Some(&request.id), error.into()),
         }
     }
 
-    async fn message(&self, headers: Headers<'_>, message: Message) -> Outcome {
+    async fn message(&self, headers: Headers<'_>, message: Message, trace: TraceId) -> Outcome {
         let id = match &message {
             Message::Request(request) => Some(&request.id),
             Message::Notification(_) | Message::Response(_) => None,
         };
         let session = match self.find(headers).await {
             Ok(session) => session,
-            Err(refusal) => return refusal.outcome(id),
+            Err(refusal) => return refusal.outcome(trace, id),
         };
         if let Err(error) = era::check_header(headers.version) {
             return refused(RefusalCause::Invalid, id, &error);
         }
-        match self.serve(&session, message).await {
+        match self.serve(&session, message, trace).await {
             Ok(Some(answer)) => Outcome::Answer(answer),
             Ok(None) => Outcome::Accepted,
             Err(outcome) => outcome,
         }
     }
 
-    async fn batch(&self, headers: Headers<'_>, messages: Vec<Result<Message, Refusal>>) -> Outcome {
+    async fn batch(
+        &self,
+        headers: Headers<'_>,
+        messages: Vec<Result<Message, Refusal>>,
+        trace: TraceId,
+    ) -> Outcome {
         let session = match self.find(headers).await {
             Ok(session) => session,
-            Err(refusal) => return refusal.outcome(None),
+            Err(refusal) => return refusal.outcome(trace, None),
         };
         let checked =
             era::check_header(headers.version).and_then(|()| check_batch(session.version, &messages));
         if let Err(error) = checked {
             return refused(RefusalCause::Invalid, None, &error);
         }
-        match self.answer_batch(&session, messages).await {
+        match self.answer_batch(&session, messages, trace).await {
             Ok(answers) if answers.is_empty() => Outcome::Accepted,
             Ok(answers) => Outcome::Answer(answer::batch(&answers)),
             Err(outcome) => outcome,
@@ -307,11 +349,12 @@ impl Dispatcher {
         &self,
         session: &Arc<Session>,
         messages: Vec<Result<Message, Refusal>>,
+        trace: TraceId,
     ) -> Result<Vec<Vec<u8>>, Outcome> {
         let mut answers = Vec::new();
         for message in messages {
             match message {
-                Ok(message) => match self.serve(session, message).await {
+                Ok(message) => match self.serve(session, message, trace).await {
                     Ok(answer) => answers.extend(answer),
                     Err(Outcome::Refused {
                         cause: RefusalCause::Invalid,
@@ -326,11 +369,16 @@ impl Dispatcher {
     }
 
     /// Serves one message of a session; `None` if it is not to be answered.
-    async fn serve(&self, session: &Arc<Session>, message: Message) -> Result<Option<Vec<u8>>, Outcome> {
+    async fn serve(
+        &self,
+        session: &Arc<Session>,
+        message: Message,
+        trace: TraceId,
+    ) -> Result<Option<Vec<u8>>, Outcome> {
         match message {
             Message::Request(request) => {
                 let in_flight = Dispatcher::begin(session, &request)?;
-                self.answer(session, &request, in_flight).await
+                self.answer(session, &request, in_flight, trace).await
             }
             Message::Notification(notification) => {
                 let method = notification.method.as_str();
@@ -368,8 +416,9 @@ impl Dispatcher {
         session: &Arc<Session>,
         request: &Request,
         in_flight: InFlight,
+        trace: TraceId,
     ) -> Result<Option<Vec<u8>>, Outcome> {
-        let call = self.call(&session.principal, &session.id);
+        let call = self.call(&session.principal, &session.id, trace);
         let called = tokio::select! {
             biased;
             called = method::call(&call, request) => called,
@@ -384,12 +433,14 @@ impl Dispatcher {
                 Ok(Some(done.answer))
             }
             Err(Failure::Rpc(error)) => Ok(Some(answer::error(Some(&request.id), &error))),
-            Err(failure) => Err(failed(Some(&request.id), failure)),
+            // The id could be read, so the legacy era's status is 200 (B-2.8).
+            Err(failure @ Failure::Internal) => Ok(failed(trace, Some(&request.id), failure).answer()),
+            Err(failure) => Err(failed(trace, Some(&request.id), failure)),
         }
     }
 
     /// Returns what a method works with.
-    fn call<'a>(&'a self, principal: &'a str, session: &'a str) -> Call<'a> {
+    fn call<'a>(&'a self, principal: &'a str, session: &'a str, trace: TraceId) -> Call<'a> {
         // In this order: the tables may be newer than the place, which is safe to go on from then.
         let (identity, head) = self.watch.place();
         Call {
@@ -401,6 +452,7 @@ impl Dispatcher {
             authority: &self.offer.authority,
             principal,
             session,
+            trace,
             max_subscriptions: self.offer.max_subscriptions,
             about: &self.offer.about,
             server: &self.server,
@@ -510,14 +562,14 @@ impl From<FeedError> for NoSession {
 }
 
 impl NoSession {
-    fn outcome(self, id: Option<&RequestId>) -> Outcome {
+    fn outcome(self, trace: TraceId, id: Option<&RequestId>) -> Outcome {
         match self {
             NoSession::NotNamed => {
                 let error =
                     RpcError::invalid_request("the Mcp-Session-Id header is missing: send initialize first");
                 refused(RefusalCause::Invalid, id, &error)
             }
-            NoSession::Feed(error) => failed(id, error.into()),
+            NoSession::Feed(error) => failed(trace, id, error.into()),
         }
     }
 }
@@ -551,7 +603,7 @@ fn refused(cause: RefusalCause, id: Option<&RequestId>, error: &RpcError) -> Out
     }
 }
 
-fn failed(id: Option<&RequestId>, failure: Failure) -> Outcome {
+fn failed(trace: TraceId, id: Option<&RequestId>, failure: Failure) -> Outcome {
     match failure {
         Failure::Rpc(error) => refused(RefusalCause::Invalid, id, &error),
         Failure::UnknownSession => {
@@ -579,8 +631,12 @@ fn failed(id: Option<&RequestId>, failure: Failure) -> Outcome {
             &RpcError::internal("too many sessions in all: try again later"),
         ),
         Failure::Internal => {
-            error!("a request failed for a reason that is logged above");
-            refused(RefusalCause::Internal, id, &RpcError::internal("internal error"))
+            error!(trace.id = %trace, "a request failed for a reason that is logged above");
+            refused(
+                RefusalCause::Internal,
+                id,
+                &RpcError::internal_of(trace, "internal error"),
+            )
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! - `path`: a write on one side becomes a notice on the other, across processes;
 //! - `outage`: what holds while the feed service is away, and after;
+//! - `failures`: B-2.8, what went wrong inside;
 //! - `flood`: a thousand sessions at full speed;
 //! - `requests`, `listeners`: B-1 and B-2, the rules of HTTP and JSON-RPC;
 //! - `sessions`: B-3; `stream`, `resume`: B-4; `subscribe`, `uris`: B-5;
@@ -22,6 +23,7 @@ mod command_line;
 mod configuration;
 mod dev_mode;
 mod drain;
+mod failures;
 mod flood;
 mod http_sse;
 mod listeners;

@@ -12,6 +12,7 @@ use crate::peer::Cancelled;
 use crate::protocol::error::RpcError;
 use crate::protocol::event_id::post_stream_instance;
 use crate::protocol::message::RequestId;
+use crate::protocol::trace::TraceId;
 use crate::session::Session;
 
 /// How long others are asked for a call. A client does not wait for what becomes of a cancellation.
@@ -58,11 +59,11 @@ impl Dispatcher {
     }
 
     /// Answers who wants to go on with a POST stream that is not here.
-    pub(super) async fn post_stream(&self, headers: Headers<'_>) -> Outcome {
+    pub(super) async fn post_stream(&self, headers: Headers<'_>, trace: TraceId) -> Outcome {
         let instance = post_stream_instance(headers.last_event_id).unwrap_or_default();
         let instances = match self.feed.list_instances().await {
             Ok(instances) => instances,
-            Err(error) => return failed(None, Failure::from(error)),
+            Err(error) => return failed(trace, None, Failure::from(error)),
         };
         let error = if instances.iter().any(|(name, _)| name == instance) {
             // No method answers by a stream yet, so there is none, and never was, on any instance.

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
-use tracing::{debug, info};
+use tracing::{Instrument, debug, info};
 
 use super::{
     ANONYMOUS, Dispatcher, Headers, NoSession, Outcome, RefusalCause, check_batch, failed, parse, refused,
+    traced,
 };
 use crate::feed::FeedError;
 use crate::method::Failure;
@@ -23,7 +24,8 @@ use crate::protocol::error::RpcError;
 use crate::protocol::event_id::LastEventId;
 use crate::protocol::mcp::{About, InitializeParams, InitializeResult};
 use crate::protocol::message::{Body, Message, Refusal, Request, RequestId};
-use crate::session::{Door, InFlight, ReplyStream, Session, WriteProgress};
+use crate::protocol::trace::TraceId;
+use crate::session::{Door, ReplyStream, Session, WriteProgress};
 
 /// How long a POST waits for the session's stream: a client that reconnects may POST before its stream is open.
 const STREAM_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -37,6 +39,18 @@ const INITIALIZE: &str = "initialize";
 impl Dispatcher {
     /// Opens the stream of an HTTP+SSE client: of the session that it names, or of a new one.
     pub(crate) async fn open_http_sse(&self, headers: Headers<'_>, progress: Arc<WriteProgress>) -> Outcome {
+        let trace = traced::of(headers);
+        self.open_http_sse_traced(headers, progress, trace)
+            .instrument(traced::span(trace))
+            .await
+    }
+
+    async fn open_http_sse_traced(
+        &self,
+        headers: Headers<'_>,
+        progress: Arc<WriteProgress>,
+        trace: TraceId,
+    ) -> Outcome {
         if let Err(error) = era::check_header(headers.version) {
             return refused(RefusalCause::Invalid, None, &error);
         }
@@ -61,16 +75,28 @@ impl Dispatcher {
         };
         match found {
             Ok(session) => Outcome::Stream(self.sessions.open(&session, last, Door::HttpSse, progress).await),
-            Err(error) => NoSession::from(error).outcome(None),
+            Err(error) => NoSession::from(error).outcome(trace, None),
         }
     }
 
     /// Takes a POST of an HTTP+SSE client; what it gives goes out on the session's stream.
     pub(crate) async fn post_http_sse(self: &Arc<Self>, headers: Headers<'_>, body: Bytes) -> Outcome {
+        let trace = traced::of(headers);
+        self.post_http_sse_traced(headers, body, trace)
+            .instrument(traced::span(trace))
+            .await
+    }
+
+    async fn post_http_sse_traced(
+        self: &Arc<Self>,
+        headers: Headers<'_>,
+        body: Bytes,
+        trace: TraceId,
+    ) -> Outcome {
         let session = match headers.session {
             Some(_) => match self.find(headers).await {
                 Ok(session) => session,
-                Err(refusal) => return refusal.outcome(id_of(body).await.as_ref()),
+                Err(refusal) => return refusal.outcome(trace, id_of(body).await.as_ref()),
             },
             None => {
                 let error = RpcError::invalid_request(
@@ -85,7 +111,7 @@ impl Dispatcher {
         let deadline = Instant::now() + STREAM_WAIT_MAX;
         loop {
             if let Some(stream) = self.sessions.reply_stream(&session) {
-                return self.take_message(&session, &stream, body).await;
+                return self.take_message(&session, &stream, body, trace).await;
             }
             match self.hand_on(&session, &body).await {
                 Ok(Some(outcome)) => return outcome,
@@ -96,7 +122,7 @@ impl Dispatcher {
                     );
                     return refused(RefusalCause::Unavailable, id_of(body).await.as_ref(), &error);
                 }
-                Err(error) => return NoSession::from(error).outcome(id_of(body).await.as_ref()),
+                Err(error) => return NoSession::from(error).outcome(trace, id_of(body).await.as_ref()),
             }
         }
     }
@@ -136,10 +162,11 @@ impl Dispatcher {
         session: &Arc<Session>,
         stream: &ReplyStream,
         body: Bytes,
+        trace: TraceId,
     ) -> Outcome {
         let messages = match parse(body).await {
             Err(Refusal { error, id }) => return refused(RefusalCause::Invalid, id.as_ref(), &error),
-            Ok(Body::Single(message)) => return self.take_single(session, stream, message).await,
+            Ok(Body::Single(message)) => return self.take_single(session, stream, message, trace).await,
             Ok(Body::Batch(messages)) => messages,
         };
         if let Err(error) = check_batch(stream.version(), &messages) {
@@ -149,14 +176,15 @@ impl Dispatcher {
             return busy(None);
         };
         let (dispatcher, session) = (Arc::clone(self), Arc::clone(session));
-        self.sessions.spawn(async move {
-            let line = match dispatcher.answer_batch(&session, messages).await {
+        let answering = async move {
+            let line = match dispatcher.answer_batch(&session, messages, trace).await {
                 Ok(answers) if answers.is_empty() => None,
                 Ok(answers) => Some(answer::batch(&answers)),
                 Err(outcome) => outcome.answer(),
             };
             reply.finish(line);
-        });
+        };
+        self.sessions.spawn(answering.instrument(traced::span(trace)));
         Outcome::Accepted
     }
 
@@ -165,11 +193,12 @@ impl Dispatcher {
         session: &Arc<Session>,
         stream: &ReplyStream,
         message: Message,
+        trace: TraceId,
     ) -> Outcome {
         let request = match message {
             Message::Request(request) => request,
             Message::Notification(_) | Message::Response(_) => {
-                return match self.serve(session, message).await {
+                return match self.serve(session, message, trace).await {
                     Ok(_) => Outcome::Accepted,
                     Err(outcome) => outcome,
                 };
@@ -183,38 +212,30 @@ impl Dispatcher {
             return busy(Some(&request.id));
         };
         if request.method == INITIALIZE {
-            reply.finish(Some(initialize(stream, &request, &self.offer.about)));
+            reply.finish(Some(initialize(stream, &request, &self.offer.about, trace)));
             return Outcome::Accepted;
         }
         let (dispatcher, session) = (Arc::clone(self), Arc::clone(session));
-        self.sessions.spawn(async move {
-            let line = dispatcher.answer_for_stream(&session, &request, in_flight).await;
-            reply.finish(line);
-        });
+        let answering = async move {
+            let answered = dispatcher.answer(&session, &request, in_flight, trace).await;
+            reply.finish(answered.unwrap_or_else(Outcome::answer));
+        };
+        self.sessions.spawn(answering.instrument(traced::span(trace)));
         Outcome::Accepted
-    }
-
-    async fn answer_for_stream(
-        &self,
-        session: &Arc<Session>,
-        request: &Request,
-        in_flight: InFlight,
-    ) -> Option<Vec<u8>> {
-        match self.answer(session, request, in_flight).await {
-            Ok(answer) => answer,
-            Err(outcome) => outcome.answer(),
-        }
     }
 }
 
 impl Inbox for Dispatcher {
     async fn take(self: Arc<Self>, handed: Handed) -> Option<Taken> {
+        // One that carries no trace itself gets one here, where its answer is made.
+        let trace = traced::of(Headers::default());
         let session = match self.sessions.find(&handed.principal, &handed.session).await {
             Ok(session) => session,
-            Err(error) => return Some(taken(failed(None, Failure::from(error)))),
+            Err(error) => return Some(taken(failed(trace, None, Failure::from(error)))),
         };
         let stream = self.sessions.reply_stream(&session)?;
-        Some(taken(self.take_message(&session, &stream, handed.body).await))
+        let took = self.take_message(&session, &stream, handed.body, trace);
+        Some(taken(took.instrument(traced::span(trace)).await))
     }
 
     fn cancel(&self, cancelled: &Cancelled) -> bool {
@@ -225,7 +246,7 @@ impl Inbox for Dispatcher {
 }
 
 /// Answers an `initialize`: what was negotiated counts for this stream.
-fn initialize(stream: &ReplyStream, request: &Request, about: &About) -> Vec<u8> {
+fn initialize(stream: &ReplyStream, request: &Request, about: &About, trace: TraceId) -> Vec<u8> {
     let params = match InitializeParams::read(&request.params) {
         Ok(params) => params,
         Err(error) => return answer::error(Some(&request.id), &error),
@@ -234,7 +255,7 @@ fn initialize(stream: &ReplyStream, request: &Request, about: &About) -> Vec<u8>
     stream.negotiate(version);
     match answer::result(&request.id, &InitializeResult::new(version, about)) {
         Ok(answer) => answer,
-        Err(error) => failed(Some(&request.id), error.into())
+        Err(error) => failed(trace, Some(&request.id), error.into())
             .answer()
             .unwrap_or_default(),
     }

@@ -10,6 +10,7 @@ use crate::protocol::error::{METHOD_NOT_FOUND, RpcError};
 use crate::protocol::listen::{ListenFilter, cancelled_request};
 use crate::protocol::message::{Message, Notification, Request};
 use crate::protocol::request_meta::{self, Mirrored, RequestMeta};
+use crate::protocol::trace::TraceId;
 use crate::session::{Listen, WriteProgress};
 
 impl Dispatcher {
@@ -19,6 +20,7 @@ impl Dispatcher {
         headers: Headers<'_>,
         message: Message,
         progress: &Arc<WriteProgress>,
+        trace: TraceId,
     ) -> Outcome {
         let request = match message {
             Message::Request(request) => request,
@@ -44,10 +46,9 @@ impl Dispatcher {
             request.id = request.id.as_raw(),
             capabilities = meta.capabilities,
             log_level = meta.log_level,
-            traceparent = meta.traceparent,
             "got a request"
         );
-        let call = self.call(ANONYMOUS, "");
+        let call = self.call(ANONYMOUS, "", trace);
         let answered = if request.method == "subscriptions/listen" {
             self.listen(&call, &request, meta, progress).await
         } else {
@@ -59,7 +60,7 @@ impl Dispatcher {
             Err(Failure::Rpc(error)) if error.code == METHOD_NOT_FOUND => {
                 refused(RefusalCause::UnknownMethod, Some(&request.id), &error)
             }
-            Err(failure) => failed(Some(&request.id), failure),
+            Err(failure) => failed(trace, Some(&request.id), failure),
         }
     }
 

@@ -13,6 +13,7 @@ use super::negotiate::{EVENT_STREAM, JSON, accepts, is_json};
 use super::{accept, body};
 use crate::dispatch::{Dispatcher, Headers, Outcome};
 use crate::protocol::error::RpcError;
+use crate::protocol::trace::TRACEPARENT;
 
 /// The methods of the endpoint.
 const METHODS: &str = "DELETE, GET, POST";
@@ -31,6 +32,9 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
 /// The header that names what the method is about.
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// The header that carries the caller's trace (W3C Trace Context).
+const TRACE_PARENT: HeaderName = HeaderName::from_static(TRACEPARENT);
 
 /// The header that names the last event that a client has seen.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -114,5 +118,6 @@ pub(super) fn read(headers: &HeaderMap) -> Headers<'_> {
         last_event_id: value(&LAST_EVENT_ID),
         method: value(&METHOD),
         name: value(&NAME),
+        traceparent: value(&TRACE_PARENT),
     }
 }

@@ -32,6 +32,7 @@ use crate::protocol::cursor::FeedIdentity;
 use crate::protocol::error::RpcError;
 use crate::protocol::mcp::{About, EmptyResult};
 use crate::protocol::message::{Request, RequestId};
+use crate::protocol::trace::TraceId;
 
 /// Who calls, in which session, and with what a method works.
 pub(crate) struct Call<'a> {
@@ -51,6 +52,8 @@ pub(crate) struct Call<'a> {
     pub(crate) principal: &'a str,
     /// The id of the session; empty in the modern era, which has none.
     pub(crate) session: &'a str,
+    /// The trace that the request belongs to.
+    pub(crate) trace: TraceId,
     /// How many subscriptions a session may have.
     pub(crate) max_subscriptions: u32,
     /// What this server says about itself.

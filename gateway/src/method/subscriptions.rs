@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Call, Failure};
 use crate::feed::{FeedError, Table};
-use crate::protocol::error::{INTERNAL_ERROR, RpcError};
+use crate::protocol::error::RpcError;
 use crate::protocol::message::Params;
 use crate::protocol::resource_uri::{self, ResourceUri, RowUri, UriError};
 use crate::sabotage::{self, Sabotage};
@@ -164,7 +164,7 @@ fn refusal(call: &Call<'_>, uri: &str, error: FeedError) -> Failure {
         | FeedError::LostHistory
         | FeedError::Internal => {
             tracing::error!(session.id = call.session, uri, %error, "cannot subscribe");
-            RpcError::new(INTERNAL_ERROR, format!("failed to subscribe: {uri}")).into()
+            RpcError::internal_of(call.trace, format!("failed to subscribe: {uri}")).into()
         }
     }
 }

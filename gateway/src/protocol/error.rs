@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::trace::TraceId;
+
 /// Invalid JSON (JSON-RPC 2.0, section 5.1).
 pub(crate) const PARSE_ERROR: i64 = -32700;
 /// Valid JSON that is no JSON-RPC message, or one that cannot be taken here.
@@ -68,6 +70,11 @@ impl RpcError {
         RpcError::new(INTERNAL_ERROR, message)
     }
 
+    /// Makes an [`INTERNAL_ERROR`] with `data.traceId`, by which an operator finds the cause in the log.
+    pub(crate) fn internal_of(trace: TraceId, message: impl Into<String>) -> RpcError {
+        RpcError::internal(message).with_data(json!({ "traceId": trace.to_string() }))
+    }
+
     /// Makes a [`RESOURCE_NOT_FOUND`] with `data.uri`.
     pub(crate) fn resource_not_found(uri: &str) -> RpcError {
         RpcError::new(RESOURCE_NOT_FOUND, format!("resource not found: {uri}"))
@@ -113,7 +120,7 @@ impl RpcError {
 
 #[cfg(test)]
 mod tests {
-    use super::RpcError;
+    use super::{RpcError, TraceId};
 
     fn check(error: RpcError, expected: &str) {
         let data = error
@@ -133,6 +140,10 @@ mod tests {
         );
         check(RpcError::invalid_params("a"), "a (-32602)");
         check(RpcError::internal("a"), "a (-32603)");
+        check(
+            RpcError::internal_of(TraceId::from_random(0x4b), "a"),
+            r#"a (-32603) {"traceId":"0000000000000000000000000000004b"}"#,
+        );
         check(
             RpcError::resource_not_found("a:b"),
             r#"resource not found: a:b (-32002) {"uri":"a:b"}"#,

@@ -9,6 +9,7 @@
 //! - [`listen`], [`listen_frame`], [`cursor`]: `subscriptions/listen`, its frames, and the cursor of the resume extension.
 //! - [`event_id`], [`frame`]: the cursor of a GET stream, and the SSE frames that carry it.
 //! - [`resource_uri`]: which resource a URI names.
+//! - [`trace`]: which trace a request belongs to.
 //! - [`mod@line`]: text and numbers written so that they stay on one line.
 
 pub(crate) mod answer;
@@ -28,3 +29,4 @@ pub(crate) mod mcp;
 pub(crate) mod message;
 pub(crate) mod request_meta;
 pub(crate) mod resource_uri;
+pub(crate) mod trace;

@@ -36,8 +36,6 @@ pub(crate) struct RequestMeta {
     pub(crate) capabilities: String,
     /// From which level on log messages may be sent on this request's answer; `None`: none may.
     pub(crate) log_level: Option<String>,
-    /// The caller's W3C `traceparent`, not checked.
-    pub(crate) traceparent: Option<String>,
     /// Where a listen goes on (extension `dev.tidegate/resume`).
     pub(crate) resume_from: Option<String>,
 }
@@ -140,8 +138,6 @@ fn read_meta(params: &Params) -> Result<(String, RequestMeta), RpcError> {
     let meta = RequestMeta {
         capabilities,
         log_level,
-        // A trace context that cannot be read is dropped (W3C Trace Context, section 3.2), never refused.
-        traceparent: meta.string("traceparent").ok().flatten(),
         resume_from: text(&meta, RESUME_KEY)?,
     };
     Ok((version, meta))

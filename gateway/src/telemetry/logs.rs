@@ -1,6 +1,6 @@
 //! Logs: one line an event on the standard error, with fields.
 //!
-//! Fields in use: `session.id`, `request.id`, `version`, `revision`, `reason`, `blocks`, `error`, `peer`, `uri`.
+//! Fields in use: `session.id`, `request.id`, `trace.id` (of the request, on every line about it), `version`, `revision`, `reason`, `blocks`, `error`, `peer`, `uri`.
 
 use std::io::IsTerminal;
 
