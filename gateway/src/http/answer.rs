@@ -94,6 +94,22 @@ mod tests {
     use crate::dispatch::{Outcome, RefusalCause};
 
     #[test]
+    fn b_2_8_b_6_8_what_is_refused_has_the_status_of_its_cause() {
+        for (cause, status) in [
+            (RefusalCause::Invalid, 400),
+            (RefusalCause::UnknownMethod, 404),
+            (RefusalCause::UnknownSession, 404),
+            (RefusalCause::Unavailable, 503),
+            (RefusalCause::Internal, 500),
+        ] {
+            let answer = Vec::new();
+            let response = respond(Outcome::Refused { cause, answer }, AnswerForm::Json);
+            assert_eq!(response.status().as_u16(), status, "{cause:?}");
+            assert_eq!(response.headers()["content-type"], "application/json");
+        }
+    }
+
+    #[test]
     fn b_15_2_a_limit_of_the_principal_is_429_and_one_of_the_service_503() {
         for (cause, status) in [
             (RefusalCause::PrincipalLimit, 429),

@@ -87,13 +87,6 @@ impl RpcError {
     }
 
     /// Makes a [`MISSING_CAPABILITY`]; `capability` is one of the names in `ClientCapabilities`.
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "no method that is served needs a capability of the client yet"
-        )
-    )]
     pub(crate) fn missing_capability(capability: &str) -> RpcError {
         RpcError::new(
             MISSING_CAPABILITY,

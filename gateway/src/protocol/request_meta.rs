@@ -40,6 +40,28 @@ pub(crate) struct RequestMeta {
     pub(crate) resume_from: Option<String>,
 }
 
+impl RequestMeta {
+    /// Checks that the client declared a capability, one of the names in `ClientCapabilities`; nothing that an earlier request
+    /// declared counts (MCP 2026-07-28, Overview, `_meta`).
+    ///
+    /// # Errors
+    /// -32021 with `data.requiredCapabilities`.
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "no method that is served needs a capability of the client yet"
+        )
+    )]
+    pub(crate) fn require(&self, capability: &str) -> Result<(), RpcError> {
+        let declared = Members::read(&self.capabilities).unwrap_or_default();
+        match declared.get(capability) {
+            Some(settings) if is_object(settings) => Ok(()),
+            Some(_) | None => Err(RpcError::missing_capability(capability)),
+        }
+    }
+}
+
 /// Checks everything about a request that does not depend on its method, in the order of rule B-6.1.
 ///
 /// # Errors
@@ -170,7 +192,7 @@ fn wrong(key: &str, form: &str) -> RpcError {
 mod tests {
     use super::super::error::{HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION};
     use super::super::message::{Body, Message, Request, parse};
-    use super::{Mirrored, check};
+    use super::{Mirrored, RequestMeta, check};
 
     const META: &str = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}"#;
 
@@ -193,6 +215,30 @@ mod tests {
     /// The code that a request is refused with; 0: it is not.
     fn code(headers: Mirrored<'_>, request: &Request) -> i64 {
         check(headers, request).map_or_else(|error| error.code, |_| 0)
+    }
+
+    #[test]
+    fn b_6_8_what_was_not_declared_is_named() {
+        let refusal = r#"this request needs the client capability sampling (-32021) {"requiredCapabilities":{"sampling":{}}}"#;
+        for (capabilities, expected) in [
+            (r#"{"sampling":{}}"#, ""),
+            (r#"{"elicitation":{"url":{}},"sampling":{"tools":{}}}"#, ""),
+            ("{}", refusal),
+            (r#"{"elicitation":{}}"#, refusal),
+            (r#"{"sampling":null}"#, refusal),
+            (r#"{"sampling":true}"#, refusal),
+            (r#"{"Sampling":{}}"#, refusal),
+        ] {
+            let meta = RequestMeta {
+                capabilities: capabilities.to_owned(),
+                ..Default::default()
+            };
+            let checked = meta.require("sampling").map_or_else(
+                |error| format!("{error} {}", error.data.as_deref().cloned().unwrap_or_default()),
+                |()| String::new(),
+            );
+            assert_eq!(checked, expected, "{capabilities}");
+        }
     }
 
     #[test]
