@@ -44,7 +44,7 @@ const NAMES: [&str; 25] = [
     r#"tidegate_watch_live"#,
 ];
 
-fn scrape(gateway: &Gateway) -> BTreeMap<String, u64> {
+pub fn scrape(gateway: &Gateway) -> BTreeMap<String, u64> {
     let answer = Request::get("/metrics").send(gateway.admin);
     assert_eq!(answer.status, 200, "{answer:?}");
     let form = answer.header("content-type").unwrap_or_default();

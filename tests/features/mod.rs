@@ -6,7 +6,8 @@
 //! - `flood`: a thousand sessions at full speed;
 //! - `requests`, `listeners`: B-1 and B-2, the rules of HTTP and JSON-RPC;
 //! - `sessions`: B-3; `stream`, `resume`: B-4; `subscribe`, `uris`: B-5;
-//! - `drain`, `slow`: the planned end of an instance (B-4.12), readers that do not read (B-4.9);
+//! - `drain`, `slow`: the planned end of an instance (B-4.12), readers that do not read (B-4.9); `dead_peers`: those that are
+//!   gone without a word;
 //! - `http_sse`: B-7, the older transport;
 //! - `small_methods`: B-13;
 //! - `rights`: B-14.3 as far as the gateway lets them through yet;
@@ -21,6 +22,8 @@
 mod backup;
 mod command_line;
 mod configuration;
+#[cfg(target_os = "linux")]
+mod dead_peers;
 mod dev_mode;
 mod drain;
 mod failures;

@@ -7,8 +7,11 @@ use serde_json::json;
 use proto::feed::v1::{Entry, entry::Body, session_command::Command};
 use rustix::process::Signal;
 
-use crate::harness::event_stream::EventStream;
+use crate::harness::event_stream::{EventStream, Next};
+use crate::harness::frames::{HEADERS, RST_STREAM};
+use crate::harness::http::Connection;
 use crate::harness::mcp::Client;
+use crate::harness::modern::{Listening, Modern, cursor_id, request};
 use crate::harness::stack::{Gateway, Stack};
 use crate::harness::truth::{RECORD_SLOT, event_id, put};
 use crate::harness::wire::{Cut, Proxy};
@@ -264,4 +267,101 @@ fn b_2_8_a_get_that_is_held_is_answered_when_the_gateway_ends() {
     stack.gateways[1].service.end_by(Signal::TERM);
     let answer = connection.read("GET");
     assert_eq!((answer.status, answer.error_code()), (503, -32603), "{answer:?}");
+}
+
+#[test]
+fn b_4_7_resumable_a_cursor_ahead_of_an_instance_that_is_merely_behind_waits() {
+    let stack = Stack::start(1);
+    let proxy = Proxy::to(stack.feed.address);
+    // The watch must not find out that it is held up.
+    let patient = [("TIDEGATE_FEED__KEEP_ALIVE_TIMEOUT", "1h")];
+    let behind = Gateway::start_in(&patient, proxy.address, &[]);
+    behind.wait_until_ready();
+    let client = stack.client();
+    let mut stream = client.listen_opened();
+    client.subscribe(ITEM);
+    let modern = Modern::at(client.address);
+    let uri = modern.uri("Item/7");
+    let mut listening = modern.listen(&[&uri]);
+
+    // Calls pass: the watch has a connection of its own, which is the first.
+    proxy.set(|weather| weather.stalled_down_on_first = true);
+    stack.put("Item/7", "{}");
+    let cursor = stream.update(ITEM);
+    listening.updated();
+    let missed: Vec<u64> = (0..2)
+        .map(|_| {
+            stack.put("Item/7", "{}");
+            event_id(stack.truth().newest("Item", "7"), RECORD_SLOT)
+        })
+        .collect();
+    let owner = |client: &Client| {
+        let session = stack.truth().session(&client.session);
+        session.map(|session| session.owner_instance).unwrap_or_default()
+    };
+    let before = owner(&client);
+    let mut resumed = client.on(behind.application).resume(cursor);
+    let mut connection = Connection::open(behind.application);
+    let filter = json!({"resourceSubscriptions": [uri]});
+    connection.write(&modern.request(&json!(1), filter, Some(&listening.cursor)));
+    eventually("the stream is the other instance's", || match owner(&client) {
+        now if now != before && !now.is_empty() => Ok(()),
+        now => Err(now),
+    });
+    assert_eq!(behind.readiness().status, 200, "as far as it knows all is well");
+    loop {
+        match resumed.next_within(Duration::from_millis(300)) {
+            Next::Comment => {}
+            Next::Late => break,
+            other => panic!("told before it can know: {other:?}"),
+        }
+    }
+
+    proxy.set(|weather| weather.stalled_down_on_first = false);
+    for id in &missed {
+        assert_eq!(resumed.update(ITEM), *id);
+    }
+    resumed.opening();
+    let answer = connection.read_head("POST", PATIENCE);
+    let mut listening = Listening::of(EventStream::of_listen(answer), json!(1));
+    assert!(listening.resumed);
+    for id in &missed {
+        assert!(listening.updated().ends_with("/Item/7"));
+        assert_eq!(cursor_id(&listening.cursor), *id);
+    }
+    // And both are live.
+    stack.put("Item/7", "{}");
+    let newest = event_id(stack.truth().newest("Item", "7"), RECORD_SLOT);
+    assert_eq!(resumed.update(ITEM), newest);
+    listening.updated();
+    assert_eq!(cursor_id(&listening.cursor), newest);
+}
+
+#[test]
+fn b_6_9_closing_the_connection_of_a_modern_request_cancels_its_call() {
+    let stack = Stack::start(1);
+    let proxy = Proxy::to(stack.feed.address);
+    let patient = [("TIDEGATE_FEED__KEEP_ALIVE_TIMEOUT", "1h")];
+    let gateway = Gateway::start_in(&patient, proxy.address, &[]);
+    gateway.wait_until_ready();
+    // Reads never end from now on.
+    proxy.set(|weather| weather.stalled_down = true);
+    let sent = |kind| proxy.frames_up.of(kind);
+    let (calls, broken_off) = (sent(HEADERS), sent(RST_STREAM));
+    let mut connections: Vec<Connection> = (0..3).map(|_| Connection::open(gateway.application)).collect();
+    for connection in &mut connections {
+        connection.write(&request(&json!(1), "resources/read", json!({"uri": ITEM})));
+    }
+    let reaches = |what: &str, kind, count| {
+        eventually(what, || match sent(kind) {
+            now if now == count => Ok(()),
+            now => Err(format!("{now} of {count}")),
+        });
+    };
+    reaches("each has its call", HEADERS, calls + 3);
+    assert_eq!(sent(RST_STREAM), broken_off, "and goes on with it");
+    drop(connections.pop());
+    reaches("the call of who left is cancelled", RST_STREAM, broken_off + 1);
+    drop(connections);
+    reaches("the others were not", RST_STREAM, broken_off + 3);
 }

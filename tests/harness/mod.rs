@@ -16,6 +16,7 @@
 
 pub mod async_http;
 pub mod event_stream;
+pub mod frames;
 pub mod http;
 pub mod http_sse;
 pub mod mcp;

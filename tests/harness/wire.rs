@@ -1,6 +1,7 @@
 //! A proxy on loopback that breaks the wire between two parties who need not know of it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,6 +11,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::RUNTIME;
+use super::frames::{FrameCounter, FrameCounts};
 
 /// How connections are cut.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +29,8 @@ pub struct Weather {
     pub stalled_up: bool,
     /// Nothing passes from the server to the client.
     pub stalled_down: bool,
+    /// Nothing passes from the server to the client on the first connection that there was.
+    pub stalled_down_on_first: bool,
     /// Every piece waits this long before it passes.
     pub delay: Duration,
     /// New connections are reset at once.
@@ -39,6 +43,8 @@ pub struct Weather {
 /// Passes connections on to one address. They end with it.
 pub struct Proxy {
     pub address: SocketAddr,
+    /// The frames that clients of HTTP/2 have sent.
+    pub frames_up: Arc<FrameCounts>,
     weather: watch::Sender<Weather>,
     accepting: AbortHandle,
 }
@@ -49,6 +55,7 @@ impl Proxy {
         let fine = Weather {
             stalled_up: false,
             stalled_down: false,
+            stalled_down_on_first: false,
             delay: Duration::ZERO,
             refuses: false,
             cuts: 0,
@@ -59,9 +66,12 @@ impl Proxy {
             .block_on(TcpListener::bind("127.0.0.1:0"))
             .expect("a free port");
         let address = listener.local_addr().expect("an address");
-        let accepting = RUNTIME.spawn(accept(listener, target, follower)).abort_handle();
+        let frames_up = Arc::new(FrameCounts::default());
+        let accepting = accept(listener, target, follower, Arc::clone(&frames_up));
+        let accepting = RUNTIME.spawn(accepting).abort_handle();
         Proxy {
             address,
+            frames_up,
             weather,
             accepting,
         }
@@ -85,15 +95,23 @@ impl Drop for Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, target: SocketAddr, weather: watch::Receiver<Weather>) {
+async fn accept(
+    listener: TcpListener,
+    target: SocketAddr,
+    weather: watch::Receiver<Weather>,
+    frames_up: Arc<FrameCounts>,
+) {
+    let mut count = 0;
     while let Ok((client, _)) = listener.accept().await {
-        let weather = weather.clone();
+        let (weather, frames_up) = (weather.clone(), Arc::clone(&frames_up));
+        let is_first = count == 0;
+        count += 1;
         tokio::spawn(async move {
             if weather.borrow().refuses {
                 return reset(&client);
             }
             match TcpStream::connect(target).await {
-                Ok(server) => carry(client, server, weather).await,
+                Ok(server) => carry(client, server, weather, is_first, &frames_up).await,
                 Err(_) => reset(&client),
             }
         });
@@ -107,18 +125,28 @@ fn reset(socket: &TcpStream) {
 }
 
 /// Passes bytes both ways until both sides have ended or the wire is cut.
-async fn carry(mut client: TcpStream, mut server: TcpStream, weather: watch::Receiver<Weather>) {
+async fn carry(
+    mut client: TcpStream,
+    mut server: TcpStream,
+    weather: watch::Receiver<Weather>,
+    is_first: bool,
+    frames_up: &FrameCounts,
+) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (mut until_cut, before) = (weather.clone(), weather.borrow().cuts);
     let cut = {
         let (client_read, client_write) = client.split();
         let (server_read, server_write) = server.split();
+        let mut counter = FrameCounter::default();
+        let stalled_up = |weather: &Weather| weather.stalled_up;
+        let stalled_down =
+            |weather: &Weather| weather.stalled_down || (is_first && weather.stalled_down_on_first);
         let both = async {
             tokio::join!(
-                pump(client_read, server_write, weather.clone(), |weather| weather
-                    .stalled_up),
-                pump(server_read, client_write, weather.clone(), |weather| weather
-                    .stalled_down),
+                pump(client_read, server_write, weather.clone(), stalled_up, |bytes| {
+                    counter.push(bytes, frames_up);
+                }),
+                pump(server_read, client_write, weather.clone(), stalled_down, |_| {}),
             );
         };
         tokio::select! {
@@ -146,7 +174,8 @@ async fn pump(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
     mut weather: watch::Receiver<Weather>,
-    is_stalled: fn(&Weather) -> bool,
+    is_stalled: impl Fn(&Weather) -> bool,
+    mut look: impl FnMut(&[u8]),
 ) {
     let mut buffer = vec![0; 16 * 1024];
     loop {
@@ -172,6 +201,7 @@ async fn pump(
         if to.write_all(&buffer[..count]).await.is_err() {
             return;
         }
+        look(&buffer[..count]);
     }
 }
 
