@@ -51,6 +51,44 @@ fn b_6_7_resumable_read_at_a_cursor_and_listen_from_it_without_a_gap() {
 }
 
 #[test]
+fn b_6_7_bookmarkable_a_quiet_listen_that_is_opened_anew_has_its_cursor_moved_on() {
+    let stack = Stack::start(2);
+    let [here, there] = [0, 1].map(|index| Modern::at(stack.gateways[index].application));
+    let uri = here.uri("Item/7");
+    let uris = [uri.as_str()];
+    let mut quiet = here.listen(&uris);
+    let truth = stack.truth();
+    truth.commit((0..10).map(|_| put("Item", "8", "{}")).collect());
+    let elsewhere = truth.newest("Item", "8");
+    assert!(
+        cursor_id(&quiet.cursor) >> 16 < elsewhere,
+        "nothing was told of it"
+    );
+    for modern in [there, here] {
+        let before = cursor_id(&quiet.cursor);
+        quiet = modern.resume(&uris, &quiet.cursor);
+        assert!(quiet.resumed);
+        let now = cursor_id(&quiet.cursor);
+        assert!(now >= before && now >> 16 >= elsewhere, "{before} {now}");
+    }
+    // From there on nothing is missed, whether it came before the break or behind it.
+    let cursor = quiet.cursor.clone();
+    let mut missed = Vec::new();
+    for _ in 0..2 {
+        truth.commit(vec![put("Item", "7", "{}")]);
+        missed.push(event_id(truth.newest("Item", "7"), RECORD_SLOT));
+    }
+    let mut again = there.resume(&uris, &cursor);
+    assert_eq!(again.cursor, cursor, "not moved on, since something was missed");
+    for id in missed {
+        for listening in [&mut quiet, &mut again] {
+            listening.updated();
+            assert_eq!(cursor_id(&listening.cursor), id);
+        }
+    }
+}
+
+#[test]
 fn b_6_7_resumable_on_another_instance_after_a_crash_with_exactly_what_was_missed() {
     let mut stack = Stack::start(2);
     let here = Modern::at(stack.gateways[0].application);

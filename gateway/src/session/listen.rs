@@ -172,7 +172,10 @@ async fn resume(sessions: &Sessions, stream: &Arc<Stream>, listen: &Listen, star
     let (mut blocks, acknowledgement) = match missed {
         Ok((blocks, source, id)) => {
             sessions.note_resume(source.into(), with_id(&blocks));
-            (blocks, acknowledge(stream, listen, true, id))
+            // Where nothing was missed, nothing up to the present is left to be told: so a listen that was quiet for long gets its
+            // cursor moved on by opening it anew (there is no notice that might do it on an open one).
+            let place = if blocks.is_empty() { end } else { id };
+            (blocks, acknowledge(stream, listen, true, place))
         }
         Err(Gap) => {
             sessions.note_resume(ResumeOutcome::Gap, 0);
