@@ -117,9 +117,15 @@ fn b_2_8_a_get_of_a_session_from_elsewhere_is_held_until_the_feed_service_is_bac
 
 #[test]
 fn b_2_8_a_get_that_was_held_for_its_time_is_503_and_the_session_stays() {
-    let mut stack = Stack::start_with(2, &[], &[("--open-wait", "500ms")]);
-    let client = stack.client();
-    let elsewhere = client.on(stack.gateways[1].application);
+    let mut stack = Stack::start(1);
+    // Nothing else ends a call that is not answered.
+    let patient = [
+        ("TIDEGATE_FEED__CALL_TIMEOUT", "1h"),
+        ("TIDEGATE_FEED__KEEP_ALIVE_TIMEOUT", "1h"),
+    ];
+    let gateway = Gateway::start_in(&patient, stack.feed.address, &[("--open-wait", "500ms")]);
+    gateway.wait_until_ready();
+    let elsewhere = stack.client().on(gateway.application);
     // Away, and there but silent: both are held, and no longer than that.
     type Break = fn(&mut Stack);
     let outages: [(Break, Break); 2] = [
@@ -139,7 +145,7 @@ fn b_2_8_a_get_that_was_held_for_its_time_is_503_and_the_session_stays() {
         assert!(answer.header("retry-after").is_some(), "{answer:?}");
         end(&mut stack);
     }
-    stack.gateways[1].wait_until_ready();
+    gateway.wait_until_ready();
     elsewhere.listen_opened();
 }
 
