@@ -3,7 +3,7 @@
 mod elsewhere;
 mod http_sse;
 mod modern;
-mod traced;
+pub(crate) mod traced;
 
 use std::sync::Arc;
 use std::time::Duration;

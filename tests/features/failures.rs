@@ -125,6 +125,15 @@ fn b_2_8_an_internal_failure_is_a_fixed_text_with_the_trace_by_which_the_log_tel
         "internal error",
     ));
 
+    // And by REST.
+    let answer = named(Request::get("/Item/0"), TRACEPARENT).send(modern.address);
+    assert_eq!(answer.status, 500, "{answer:?}");
+    let expected = json!({
+        "title": "Internal Server Error", "status": 500, "detail": "internal error", "traceId": TRACE,
+    });
+    let problem: Value = serde_json::from_str(&answer.text()).expect("JSON");
+    assert_eq!(problem, expected);
+
     let count = own.len();
     own.sort();
     own.dedup();

@@ -195,6 +195,7 @@ impl Dispatcher {
         message: Message,
         trace: TraceId,
     ) -> Outcome {
+        let trace = traced::of_message(&message).unwrap_or(trace);
         let request = match message {
             Message::Request(request) => request,
             Message::Notification(_) | Message::Response(_) => {

@@ -6,12 +6,15 @@ use super::Headers;
 use crate::protocol::message::{Body, Message, Refusal};
 use crate::protocol::trace::{TRACEPARENT, TraceId};
 
-/// Returns the trace that the caller is in by its header, or one of its own.
-pub(super) fn of(headers: Headers<'_>) -> TraceId {
-    let named = headers
-        .traceparent
-        .and_then(|header| TraceId::read(std::str::from_utf8(header).ok()?));
+/// Returns the trace that the caller is in by its `traceparent` header, or one of its own.
+pub(crate) fn of_header(traceparent: Option<&[u8]>) -> TraceId {
+    let named = traceparent.and_then(|header| TraceId::read(std::str::from_utf8(header).ok()?));
     named.unwrap_or_else(fresh)
+}
+
+/// Returns the trace that the caller is in by its headers, as [`of_header`].
+pub(super) fn of(headers: Headers<'_>) -> TraceId {
+    of_header(headers.traceparent)
 }
 
 /// Returns the trace that the caller is in by what a single message says itself, which is nearer than its header (MCP
@@ -25,14 +28,14 @@ pub(super) fn of_body(headers: Headers<'_>, parsed: &Result<Body, Refusal>) -> T
 }
 
 /// Returns the trace that a message says itself.
-fn of_message(message: &Message) -> Option<TraceId> {
+pub(super) fn of_message(message: &Message) -> Option<TraceId> {
     // One that cannot be read is dropped, never refused.
     let traceparent = message.params()?.meta().string(TRACEPARENT).ok().flatten()?;
     TraceId::read(&traceparent)
 }
 
 /// Returns the span of a request; at the highest level, so that it is there whatever is logged.
-pub(super) fn span(trace: TraceId) -> Span {
+pub(crate) fn span(trace: TraceId) -> Span {
     error_span!("request", trace.id = %trace)
 }
 

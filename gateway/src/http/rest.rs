@@ -9,22 +9,35 @@ use http::header::{ALLOW, CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH, IF_NONE_MAT
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use serde_json::json;
 use thiserror::Error;
+use tracing::Instrument;
 
 use super::answer::retry_after;
 use super::body;
 use super::negotiate::{JSON, is_json};
-use crate::dispatch::{Dispatcher, Precondition, RecordFailure};
+use crate::dispatch::{Dispatcher, Precondition, RecordFailure, traced};
 use crate::protocol::resource_uri::{self, ResourceUri, RowUri};
+use crate::protocol::trace::{TRACEPARENT, TraceId};
+
+/// The media type of an error (RFC 9457).
+const PROBLEM: &str = "application/problem+json";
 
 /// The methods that a record's path serves.
 const RECORD_METHODS: &str = "DELETE, GET, HEAD, PUT";
 
 /// Serves a path that no other route has.
 pub(super) async fn serve(State(dispatcher): State<Arc<Dispatcher>>, request: Request<Body>) -> Response {
+    let header = request.headers().get(TRACEPARENT);
+    let trace = traced::of_header(header.map(HeaderValue::as_bytes));
+    serve_record(&dispatcher, request, trace)
+        .instrument(traced::span(trace))
+        .await
+}
+
+async fn serve_record(dispatcher: &Dispatcher, request: Request<Body>, trace: TraceId) -> Response {
     let row = match read_path(request.uri()) {
         Some(row) if dispatcher.serves_table(&row.path) => row,
         // Which tables there are is not known yet.
-        Some(_) if !dispatcher.knows_tables() => return failed(RecordFailure::Unavailable),
+        Some(_) if !dispatcher.knows_tables() => return failed(trace, RecordFailure::Unavailable),
         _ => {
             return problem(
                 StatusCode::NOT_FOUND,
@@ -36,22 +49,28 @@ pub(super) async fn serve(State(dispatcher): State<Arc<Dispatcher>>, request: Re
         return not_allowed("", &format!("name a record: /{}/{{key}}", row.path));
     };
     match *request.method() {
-        Method::GET | Method::HEAD => get(&dispatcher, &row, key).await,
-        Method::PUT => put(&dispatcher, &row, key, request).await,
-        Method::DELETE => delete(&dispatcher, &row, key, request.headers()).await,
+        Method::GET | Method::HEAD => get(dispatcher, &row, key, trace).await,
+        Method::PUT => put(dispatcher, &row, key, request, trace).await,
+        Method::DELETE => delete(dispatcher, &row, key, request.headers(), trace).await,
         _ => not_allowed(RECORD_METHODS, &format!("a record serves {RECORD_METHODS}")),
     }
 }
 
-async fn get(dispatcher: &Dispatcher, row: &RowUri, key: &str) -> Response {
+async fn get(dispatcher: &Dispatcher, row: &RowUri, key: &str, trace: TraceId) -> Response {
     match dispatcher.read_record(&row.path, key).await {
         Ok(Some(record)) => ([etag(record.revision), content_type(JSON)], record.value).into_response(),
         Ok(None) => absent(row, key),
-        Err(error) => failed(error),
+        Err(error) => failed(trace, error),
     }
 }
 
-async fn put(dispatcher: &Dispatcher, row: &RowUri, key: &str, request: Request<Body>) -> Response {
+async fn put(
+    dispatcher: &Dispatcher,
+    row: &RowUri,
+    key: &str,
+    request: Request<Body>,
+    trace: TraceId,
+) -> Response {
     if !is_json(request.headers()) {
         return problem(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -70,7 +89,7 @@ async fn put(dispatcher: &Dispatcher, row: &RowUri, key: &str, request: Request<
     };
     let written = match dispatcher.put_record(&row.path, key, body, precondition).await {
         Ok(written) => written,
-        Err(error) => return failed(error),
+        Err(error) => return failed(trace, error),
     };
     let body = json!({ "key": key, "revision": written.revision }).to_string();
     let headers = [etag(written.revision), content_type(JSON)];
@@ -84,7 +103,13 @@ async fn put(dispatcher: &Dispatcher, row: &RowUri, key: &str, request: Request<
     response
 }
 
-async fn delete(dispatcher: &Dispatcher, row: &RowUri, key: &str, headers: &HeaderMap) -> Response {
+async fn delete(
+    dispatcher: &Dispatcher,
+    row: &RowUri,
+    key: &str,
+    headers: &HeaderMap,
+    trace: TraceId,
+) -> Response {
     let precondition = match precondition(headers) {
         Ok(precondition) => precondition,
         Err(error) => return error.respond(),
@@ -92,7 +117,7 @@ async fn delete(dispatcher: &Dispatcher, row: &RowUri, key: &str, headers: &Head
     match dispatcher.delete_record(&row.path, key, precondition).await {
         Ok(written) if written.existed => StatusCode::NO_CONTENT.into_response(),
         Ok(_) => absent(row, key),
-        Err(error) => failed(error),
+        Err(error) => failed(trace, error),
     }
 }
 
@@ -160,7 +185,7 @@ fn not_allowed(methods: &'static str, detail: &str) -> Response {
 }
 
 /// Gives a failure its status.
-fn failed(failure: RecordFailure) -> Response {
+fn failed(trace: TraceId, failure: RecordFailure) -> Response {
     let status = match &failure {
         RecordFailure::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         RecordFailure::UnknownTable(_) => StatusCode::NOT_FOUND,
@@ -170,6 +195,16 @@ fn failed(failure: RecordFailure) -> Response {
         RecordFailure::PermissionDenied => StatusCode::FORBIDDEN,
         RecordFailure::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     };
+    if failure == RecordFailure::Internal {
+        // The cause is in the log, under this id.
+        let body = json!({
+            "title": "Internal Server Error",
+            "status": status.as_u16(),
+            "detail": failure.to_string(),
+            "traceId": trace.to_string(),
+        });
+        return (status, [content_type(PROBLEM)], body.to_string()).into_response();
+    }
     let response = problem(status, &failure.to_string());
     if status == StatusCode::SERVICE_UNAVAILABLE {
         return ([(RETRY_AFTER, retry_after())], response).into_response();
@@ -181,7 +216,7 @@ fn failed(failure: RecordFailure) -> Response {
 fn problem(status: StatusCode, detail: &str) -> Response {
     let title = status.canonical_reason().unwrap_or("error");
     let body = json!({ "title": title, "status": status.as_u16(), "detail": detail }).to_string();
-    (status, [content_type("application/problem+json")], body).into_response()
+    (status, [content_type(PROBLEM)], body).into_response()
 }
 
 fn content_type(media_type: &'static str) -> (http::HeaderName, HeaderValue) {
