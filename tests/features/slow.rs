@@ -1,6 +1,7 @@
 //! B-4.9: clients that do not read, or not fast enough.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::harness::event_stream::{EventStream, Next};
 use crate::harness::stack::Stack;
@@ -180,4 +181,38 @@ fn b_4_9_a_reader_that_takes_nothing_is_ended_as_slow_and_resumes_with_nothing_l
     let mut resumed = client.on(stack.gateways[1].application).resume(last);
     read_up(&mut resumed, &newest(&stack));
     resumed.opening();
+}
+
+#[test]
+fn b_4_1_a_woken_owner_with_frames_waiting_writes_nothing_more() {
+    const CHANGES: usize = 8_000;
+    let patient = [("--write-timeout", "1h"), ("--set", "replay.catch_up=100000")];
+    let stack = Stack::start_with(2, &[], &patient);
+    let client = stack.client();
+    let mut first = client.listen_opened();
+    let last = first.last_id.expect("an opening block has an id");
+    client.subscribe(&format!("feed+rest://{}/Item", "h".repeat(600)));
+    change_all(&stack, CHANGES, || {});
+    stack.gateways[0].service.pause();
+    let mut second = client.on(stack.gateways[1].application).resume(last);
+    let mut replayed = 0;
+    while !second.frame().is_position() {
+        replayed += 1;
+    }
+    assert_eq!(replayed, CHANGES);
+    // What the kernels had taken on both sides comes without its writer, as fast as it is read.
+    let mut taken = 0;
+    while let Next::Frame(_) | Next::Comment = first.next_within(Duration::from_secs(1)) {
+        taken += 1;
+    }
+    assert!(taken < CHANGES - 500, "nothing waits in the process: {taken}");
+    stack.gateways[0].service.resume();
+    // Whether it ends cleanly does not matter; a notice may have been cut.
+    match first.next_within(PATIENCE) {
+        Next::End | Next::Broken(_) => {}
+        other => panic!("expected the end, got {other:?} after {taken} notices"),
+    }
+    // And the new owner goes on.
+    change_all(&stack, 1, || {});
+    second.message();
 }

@@ -199,7 +199,12 @@ async fn connection(stream: TcpStream, router: Router, bounds: Bounds, tasks: Ta
         // Apart from the rest, so that its size is not that of every connection.
         Ok(Ok(HttpVersion::Two)) => {
             let bell = drain.bell.cancelled_owned();
-            let socket = Socket::new(stream, bounds.peer_timeout, bounds.write_timeout);
+            let socket = Socket::new(
+                stream,
+                WriteProgress::default(),
+                bounds.peer_timeout,
+                bounds.write_timeout,
+            );
             Box::pin(http2::serve(socket, router, bounds.header_bytes, tasks, bell)).await;
         }
         Ok(Err(error)) => debug!(%error, "a connection ended before its first request"),
@@ -219,7 +224,12 @@ async fn http1_connection(
         .timer(TokioTimer::new())
         .header_read_timeout(bounds.header_timeout)
         .max_buf_size(bounds.header_bytes);
-    let socket = Socket::new(stream, bounds.peer_timeout, bounds.write_timeout);
+    let socket = Socket::new(
+        stream,
+        WriteProgress::of_one_stream(),
+        bounds.peer_timeout,
+        bounds.write_timeout,
+    );
     let service = service(router, socket.progress(), requests);
     let mut connection = pin!(builder.serve_connection(socket, service));
     let mut bell = pin!(drain.bell.cancelled_owned());

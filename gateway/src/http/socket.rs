@@ -6,11 +6,14 @@
 //! And it tells apart a peer that is dead from one that does not read. The kernel gives both up after the same time without
 //! progress (`TCP_USER_TIMEOUT` counts a closed window as well), by a reset. That is right for the first; the second is ended
 //! by the sweep over the streams, which lets it find a clean end when it reads on.
+//!
+//! And when this process was stopped for a while, it holds back what hyper had taken of a stream before, until it is known whether
+//! another instance took the stream over meanwhile.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -19,7 +22,7 @@ use socket2::SockRef;
 use tokio::net::TcpStream;
 use tracing::debug;
 
-use crate::session::WriteProgress;
+use crate::session::{Passage, WriteProgress};
 
 /// Up to this size pieces are put together: a frame or two with its chunk around it.
 const TOGETHER_BYTES: usize = 512;
@@ -37,12 +40,19 @@ pub(super) struct Socket {
     peer_timeout: Duration,
     /// How long it may take nothing.
     write_timeout: Duration,
+    /// The end of a hold that it waits for.
+    hold: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl Socket {
     /// Takes a connection over, sets its options, and notes whether it takes what is written. One that takes nothing for
-    /// `write_timeout` is left to others to end, and broken off some time after that.
-    pub(super) fn new(stream: TcpStream, peer_timeout: Duration, write_timeout: Duration) -> Socket {
+    /// `write_timeout` is left to others to end, and broken off some time after that. `progress` is where it is noted.
+    pub(super) fn new(
+        stream: TcpStream,
+        progress: WriteProgress,
+        peer_timeout: Duration,
+        write_timeout: Duration,
+    ) -> Socket {
         let prepared = stream
             .set_nodelay(true)
             .and_then(|()| limit_unsent(&stream))
@@ -52,9 +62,10 @@ impl Socket {
         }
         Socket {
             stream: TokioIo::new(stream),
-            progress: Arc::default(),
+            progress: Arc::new(progress),
             peer_timeout,
             write_timeout,
+            hold: None,
         }
     }
 
@@ -65,6 +76,24 @@ impl Socket {
 
     fn inner(self: Pin<&mut Self>) -> Pin<&mut TokioIo<TcpStream>> {
         Pin::new(&mut self.get_mut().stream)
+    }
+
+    /// Waits until it may write.
+    fn poll_passage(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            match self.progress.passage() {
+                Passage::Open => {
+                    self.hold = None;
+                    return Poll::Ready(Ok(()));
+                }
+                Passage::Void => return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
+                Passage::Held(hold) => {
+                    let hold = self.hold.get_or_insert_with(|| Box::pin(hold.over()));
+                    ready!(hold.as_mut().poll(context));
+                    self.hold = None;
+                }
+            }
+        }
     }
 
     fn note(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -120,6 +149,7 @@ impl Write for Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_passage(context))?;
         let written = self.as_mut().inner().poll_write(context, bytes);
         self.note(written)
     }
@@ -129,6 +159,7 @@ impl Write for Socket {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_passage(context))?;
         let mut together = [0; TOGETHER_BYTES];
         let inner = self.as_mut().inner();
         let written = match join(pieces, &mut together) {

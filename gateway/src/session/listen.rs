@@ -110,6 +110,7 @@ impl Sessions {
                 form,
                 Arc::clone(progress),
                 Arc::clone(&self.counts),
+                self.vigil.hold(),
             ));
             let reader = StreamReader::new(Arc::clone(self), Arc::clone(&stream));
             self.hub.attach(&stream);

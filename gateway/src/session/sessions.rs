@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
@@ -18,6 +18,7 @@ use super::reader::StreamReader;
 use super::registry::{Registry, Session};
 use super::replies::{Door, ReplyStream};
 use super::stream::{CloseReason, Stream};
+use super::vigil::{self, Vigil};
 use super::write_progress::WriteProgress;
 use crate::feed::{Body, FeedClient, FeedError, Ring, SessionCommand, Watch};
 use crate::protocol::era::Version;
@@ -44,6 +45,12 @@ const END_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How often a drain looks for streams that were opened meanwhile, and whether all have ended.
 const DRAIN_LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How long the hub may take for what was missed while the process was stopped, before the feed service is asked anew.
+const CATCH_UP_MAX: Duration = Duration::from_secs(1);
+
+/// How long to pause before that.
+const CATCH_UP_PAUSE: Duration = Duration::from_millis(100);
 
 /// Bytes of randomness in a session id: 192 bits, written as 48 hexadecimal digits.
 const SESSION_ID_BYTES: usize = 24;
@@ -101,6 +108,7 @@ pub(crate) struct Sessions {
     pub(super) log_reads: Semaphore,
     pub(super) listens: Listens,
     pub(super) counts: Arc<Counts>,
+    pub(super) vigil: Arc<Vigil>,
     registry: Registry,
     tasks: TaskTracker,
     /// The instance ends: streams are being ended one after the other, the rest still works.
@@ -144,6 +152,7 @@ impl Sessions {
             log_reads,
             listens: Listens::default(),
             counts: Arc::default(),
+            vigil: Arc::default(),
             registry,
             tasks: TaskTracker::new(),
             draining: CancellationToken::new(),
@@ -154,6 +163,16 @@ impl Sessions {
 
     /// Runs the hub and the background work until the shutdown; returns when every task of the layer has ended.
     pub(crate) async fn run(self: Arc<Sessions>, mut background: Background) {
+        // A task by itself: it must not be late because another branch below is at work.
+        let vigil = Arc::clone(&self.vigil);
+        self.spawn(async move {
+            let mut beat = interval(vigil::BEAT);
+            beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                beat.tick().await;
+                vigil.beat(vigil::now());
+            }
+        });
         let hub = self.hub.run(self.shutdown.clone(), |told| match told {
             Told::SessionEnded(session) => self.registry.remove(session),
             Told::HistoryLost => self.registry.clear(),
@@ -174,6 +193,7 @@ impl Sessions {
             () = catch_ups => {}
             () = self.keep_alive() => {}
             () = self.tell_activity() => {}
+            () = self.catch_up_after_gaps() => {}
         }
         for stream in self.hub.all() {
             stream.close(CloseReason::Shutdown);
@@ -374,8 +394,17 @@ impl Sessions {
             Door::Streamable => Transport::StreamableHttp,
             Door::HttpSse => Transport::HttpSse,
         });
+        let hold = self.vigil.hold();
+        progress.guard(hold.clone());
         let counts = Arc::clone(&self.counts);
-        let stream = Arc::new(Stream::new(session, catch_up::retry(), door, progress, counts));
+        let stream = Arc::new(Stream::new(
+            session,
+            catch_up::retry(),
+            door,
+            progress,
+            counts,
+            hold,
+        ));
         let returning = session.note_opened();
         self.hub.attach(&stream);
         let open = catch_up::open(Arc::clone(self), Arc::clone(&stream), last, returning);
@@ -429,7 +458,7 @@ impl Sessions {
     /// Waits until the stream of this session, if this instance holds it, has passed `revision`; at most a second.
     pub(crate) async fn settle(&self, session: &Session, revision: u64) {
         if self.hub.holds(&session.id) {
-            let _ = tokio::time::timeout(Duration::from_secs(1), self.hub.reached(revision)).await;
+            let _ = timeout(Duration::from_secs(1), self.hub.reached(revision)).await;
         }
     }
 
@@ -540,6 +569,41 @@ impl Sessions {
             if let Err(error) = self.feed.touch_sessions(ids).await {
                 debug!(%error, "cannot tell the feed service of active sessions, trying again");
                 touched.iter().for_each(|id| self.registry.touch(id));
+            }
+        }
+    }
+
+    /// After each time that the process was stopped: holds the streams until this instance knows of every takeover that happened meanwhile,
+    /// however long the feed service is away. They have what waits, so nothing is lost.
+    async fn catch_up_after_gaps(&self) {
+        loop {
+            let gap = self.vigil.gap().await;
+            let since = Instant::now();
+            while !self.is_caught_up().await {
+                sleep(CATCH_UP_PAUSE).await;
+            }
+            if !self.vigil.release(gap, vigil::now()) {
+                continue;
+            }
+            for stream in self.hub.all() {
+                stream.look_again();
+            }
+            info!(held = ?since.elapsed(), "the process was stopped for a while and has caught up");
+        }
+    }
+
+    /// Reads the feed service's head anew, and waits some time for the hub to get there; returns whether it did.
+    async fn is_caught_up(&self) -> bool {
+        let history = self.ring.history();
+        match self.feed.read_head(self.hub.position()).await {
+            Ok(head) => {
+                let reached = timeout(CATCH_UP_MAX, self.hub.reached(head)).await;
+                // In another history the head is not the same moment.
+                reached.is_ok() && self.ring.history() == history && self.hub.is_in(history.0)
+            }
+            Err(error) => {
+                debug!(%error, "cannot catch up with the feed service yet");
+                false
             }
         }
     }

@@ -19,6 +19,7 @@ use super::positions::Positions;
 use super::registry::Session;
 use super::replies::{Door, Replies};
 use super::takeovers::Takeovers;
+use super::vigil::{self, Hold};
 use super::write_progress::WriteProgress;
 use crate::protocol::era::{self, Features, Version};
 use crate::protocol::event_id::{EventId, Slot};
@@ -41,6 +42,8 @@ pub(super) struct Stream {
     pub(super) form: Form,
     takeovers: Arc<Takeovers>,
     counts: Arc<Counts>,
+    /// Whether this process was stopped and does not know yet whether the stream is still its own.
+    hold: Hold,
     inner: Mutex<Inner>,
 }
 
@@ -164,6 +167,7 @@ impl Stream {
         door: Door,
         progress: Arc<WriteProgress>,
         counts: Arc<Counts>,
+        hold: Hold,
     ) -> Stream {
         let (version, replies) = match door {
             Door::Streamable => (session.version, None),
@@ -182,6 +186,7 @@ impl Stream {
             progress,
             takeovers: Arc::clone(&session.takeovers),
             counts,
+            hold,
             inner: Mutex::new(inner),
         }
     }
@@ -193,6 +198,7 @@ impl Stream {
         form: Form,
         progress: Arc<WriteProgress>,
         counts: Arc<Counts>,
+        hold: Hold,
     ) -> Stream {
         let mut inner = Inner::new();
         // Its first bytes are its acknowledgement, or the comment that is let out when that takes long.
@@ -205,6 +211,7 @@ impl Stream {
             progress,
             takeovers: Arc::default(),
             counts,
+            hold,
             inner: Mutex::new(inner),
         }
     }
@@ -282,12 +289,19 @@ impl Stream {
 
     /// Takes what comes next for the socket, or leaves the waker. Nothing is lost if the answer is dropped only after it was written.
     ///
+    /// While the stream is held, nothing comes but the end of one that was closed; [`Stream::look_again`] after that.
+    ///
     /// The second value says whether the hub was waiting for this call.
     pub(super) fn poll_next(&self, frames: &FrameRing, context: &Context<'_>) -> (Poll<Next>, bool) {
         let mut inner = self.lock();
         let awaited = std::mem::take(&mut inner.awaited);
         inner.left_alone_since = None;
-        let next = inner.poll_next(&self.form, frames, context);
+        // Under the lock, so that the hold cannot end between this look and the waker that is left.
+        let next = if inner.closed.is_none() && self.hold.is_on(vigil::now()) {
+            inner.wait(context)
+        } else {
+            inner.poll_next(&self.form, frames, context)
+        };
         if let Poll::Ready(Next::End(reason)) = &next
             && inner.closed.is_none()
         {
@@ -320,6 +334,7 @@ impl Stream {
         inner.closed = Some(reason);
         self.counts.stream_ends.add(reason);
         if reason == CloseReason::TakenOver {
+            self.progress.note_taken_over();
             self.takeovers.note(Instant::now());
             self.counts.takeovers.add(1);
             if !inner.blocks.is_empty() || !inner.live.is_empty() || inner.behind {
@@ -453,6 +468,12 @@ impl Stream {
         wake(waker);
     }
 
+    /// Wakes the writer, which was held.
+    pub(super) fn look_again(&self) {
+        let waker = self.lock().writer.take();
+        wake(waker);
+    }
+
     /// Takes the waker away, as a poll does that finds something to write.
     #[cfg(test)]
     pub(super) fn forget_writer(&self) -> Option<Waker> {
@@ -525,6 +546,10 @@ impl Inner {
         if std::mem::take(&mut self.keep_alive_due) {
             return self.write(Bytes::from_static(frame::COMMENT));
         }
+        self.wait(context)
+    }
+
+    fn wait(&mut self, context: &Context<'_>) -> Poll<Next> {
         match &mut self.writer {
             Some(waker) => waker.clone_from(context.waker()),
             writer => *writer = Some(context.waker().clone()),

@@ -13,16 +13,22 @@ use crate::protocol::frame::{self, EncodedUri};
 use crate::session::registry::Session;
 use crate::session::replies::Door;
 use crate::session::stream::{Block, Next};
+use crate::session::vigil::{self, Hold, Vigil};
 
 const INSTANCE: &str = "here";
 
 fn stream_of(session: &Session) -> Stream {
+    held_stream_of(session, Arc::<Vigil>::default().hold())
+}
+
+fn held_stream_of(session: &Session, hold: Hold) -> Stream {
     Stream::new(
         session,
         Duration::ZERO,
         Door::Streamable,
         Arc::default(),
         Arc::default(),
+        hold,
     )
 }
 
@@ -31,6 +37,7 @@ struct Bench {
     ring: Arc<Ring>,
     table: Arc<Table>,
     fallen_behind: mpsc::UnboundedReceiver<Arc<Stream>>,
+    vigil: Arc<Vigil>,
     revision: u64,
     told: Mutex<Vec<String>>,
 }
@@ -60,6 +67,7 @@ impl Bench {
             ring,
             table,
             fallen_behind,
+            vigil: Arc::default(),
             revision: 0,
             told: Mutex::default(),
         }
@@ -116,7 +124,7 @@ impl Bench {
     /// Opens a stream as a GET does, and lets it go live.
     fn open(&mut self, session: &str) -> Arc<Stream> {
         let session_record = Session::new(session.into(), "", Version::V2025_11_25);
-        let stream = Arc::new(stream_of(&session_record));
+        let stream = Arc::new(held_stream_of(&session_record, self.vigil.hold()));
         self.hub.attach(&stream);
         let fence = self.command(
             session,
@@ -333,6 +341,45 @@ fn a_writer_that_looks_in_the_middle_of_a_pass_is_woken_after_it() {
     drop(guard);
     assert_eq!(bell.0.load(Ordering::Relaxed), 1);
     assert_eq!(bench.read(&stream).unwrap(), frame(9, Slot::Table, "T"));
+}
+
+#[tokio::test]
+async fn b_4_1_a_stream_that_is_held_writes_nothing_and_loses_nothing() {
+    for is_taken_over in [true, false] {
+        let mut bench = Bench::new(100);
+        let stream = bench.open("s");
+        bench.subscribe("s", &uri(None), "T");
+        let revision = bench.change("42");
+        bench.pass();
+        // Just after the boot, which was longer ago than a beat may be late.
+        bench.vigil.beat(Duration::from_millis(1));
+        stream.keep_alive(tokio::time::Instant::now());
+        assert_eq!(bench.read(&stream).unwrap(), "");
+        bench.vigil.beat(vigil::now());
+        assert_eq!(bench.read(&stream).unwrap(), "", "held on behind a beat");
+        if is_taken_over {
+            let opened = SessionCommand::Opened {
+                instance: "there".into(),
+                principal: "".into(),
+            };
+            bench.command("s", opened);
+            bench.pass();
+            assert_eq!(bench.read(&stream), None);
+            continue;
+        }
+        let bell = Arc::new(Bell::default());
+        let waker = Waker::from(Arc::clone(&bell));
+        let (next, _) = stream.poll_next(&bench.hub.frames, &Context::from_waker(&waker));
+        assert!(next.is_pending());
+        // This machine may be so busy that the beat is old again.
+        bench.vigil.beat(vigil::now());
+        while !bench.vigil.release(bench.vigil.gap().await, vigil::now()) {
+            bench.vigil.beat(vigil::now());
+        }
+        stream.look_again();
+        assert_eq!(bell.0.load(Ordering::Relaxed), 1);
+        assert_eq!(bench.read(&stream).unwrap(), frame(revision, Slot::Table, "T"));
+    }
 }
 
 #[test]
