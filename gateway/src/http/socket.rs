@@ -174,6 +174,8 @@ impl Write for Socket {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // hyper flushes the connection when nothing is left in its own buffers.
+        self.progress.note_emptied();
         self.inner().poll_flush(context)
     }
 

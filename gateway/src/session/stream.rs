@@ -302,6 +302,9 @@ impl Stream {
         } else {
             inner.poll_next(&self.form, frames, context)
         };
+        if let Poll::Ready(Next::Write(_)) = &next {
+            self.progress.note_given();
+        }
         if let Poll::Ready(Next::End(reason)) = &next
             && inner.closed.is_none()
         {

@@ -22,8 +22,10 @@ pub(crate) struct WriteProgress {
     carries_one: bool,
     /// Whether that stream is held; set by the first one.
     hold: OnceLock<Hold>,
-    /// Bytes were held back, and have not been written since.
-    has_held_back: AtomicBool,
+    /// The stream gave something that may not have left the connection's buffers yet.
+    ///
+    /// Set and cleared by the connection's own task, looked at by the hub.
+    is_full: AtomicBool,
     /// What waits in it must not be written any more.
     is_void: AtomicBool,
 }
@@ -68,16 +70,25 @@ impl WriteProgress {
         if !hold.is_on(vigil::now()) {
             return Passage::Open;
         }
-        self.has_held_back.store(true, Ordering::Release);
         Passage::Held(hold.clone())
+    }
+
+    /// Notes that the stream gave something to be written.
+    pub(super) fn note_given(&self) {
+        self.is_full.store(true, Ordering::Release);
+    }
+
+    /// Notes that everything that was given was written.
+    pub(crate) fn note_emptied(&self) {
+        self.is_full.store(false, Ordering::Release);
     }
 
     /// Notes that the stream was taken over. If that happened while this process was stopped, what waits in the connection is void: its
     /// client gets it, or has got it, from the new owner.
     pub(super) fn note_taken_over(&self) {
-        let waits =
-            self.stalled_since.load(Ordering::Relaxed) != 0 || self.has_held_back.load(Ordering::Acquire);
-        if waits && self.hold.get().is_some_and(|hold| hold.is_on(vigil::now())) {
+        if self.is_full.load(Ordering::Acquire)
+            && self.hold.get().is_some_and(|hold| hold.is_on(vigil::now()))
+        {
             self.is_void.store(true, Ordering::Release);
         }
     }
@@ -93,9 +104,6 @@ impl WriteProgress {
 
     /// Notes that the connection took something; returns whether it did not until now.
     pub(crate) fn note_moved(&self) -> bool {
-        if self.has_held_back.load(Ordering::Relaxed) {
-            self.has_held_back.store(false, Ordering::Release);
-        }
         // Read first: nearly always there is nothing to change, and the line of the cache stays shared.
         self.stalled_since.load(Ordering::Relaxed) != 0 && self.stalled_since.swap(0, Ordering::Relaxed) != 0
     }
@@ -124,25 +132,29 @@ mod tests {
             vigil.beat(Duration::from_millis(1));
             hold
         };
-        for (waits, expected) in [(false, false), (true, true)] {
+        for waits in [false, true] {
             let progress = WriteProgress::of_one_stream();
             assert!(matches!(progress.passage(), Passage::Open));
             progress.guard(asleep());
-            if waits {
-                assert!(matches!(progress.passage(), Passage::Held(_)));
+            progress.note_given();
+            if !waits {
+                progress.note_emptied();
             }
+            assert!(matches!(progress.passage(), Passage::Held(_)));
             progress.note_taken_over();
-            assert_eq!(matches!(progress.passage(), Passage::Void), expected);
+            assert_eq!(matches!(progress.passage(), Passage::Void), waits);
         }
         // Awake: what was taken before goes out.
         let progress = WriteProgress::of_one_stream();
         progress.guard(Arc::<Vigil>::default().hold());
-        progress.note_stalled();
+        progress.note_given();
         progress.note_taken_over();
         assert!(matches!(progress.passage(), Passage::Open));
         // Many streams: what waits is not of one.
         let progress = WriteProgress::default();
         progress.guard(asleep());
+        progress.note_given();
+        progress.note_taken_over();
         assert!(matches!(progress.passage(), Passage::Open));
     }
 
