@@ -1,6 +1,7 @@
 //! The stream of a watch: a cursor that is pulled, with no queue of its own.
 //!
-//! tonic asks for the next answer when HTTP/2 has room for it, so a reader that stops costs one answer of memory.
+//! tonic asks for the next answer when HTTP/2 has room for it, and one more is made ahead, so that the store is read while the answer
+//! before it is sent: a reader that stops costs two answers of memory. What was made before a change of rights is made again.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -54,6 +55,8 @@ pub(super) struct WatchStream {
 enum State {
     /// The next answer is being made.
     Working(Step),
+    /// It was made ahead.
+    Ready(Box<(Watch, Answer)>),
     Ended,
 }
 
@@ -118,6 +121,7 @@ impl WatchStream {
             sent: cursor,
             sent_at: Instant::now(),
             cursor_hash: hash,
+            delivered: (cursor, hash),
             _lease: lease,
             _count: OpenWatch::count(&feed),
             feed,
@@ -133,23 +137,36 @@ impl Stream for WatchStream {
     type Item = Result<EncodedWatchResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let State::Working(step) = &mut self.state else {
-            return Poll::Ready(None);
-        };
-        let (watch, answer) = match step.as_mut().poll(context) {
-            Poll::Ready(done) => done,
-            Poll::Pending => return Poll::Pending,
-        };
-        match answer {
-            Ok(answer) => {
-                self.state = State::Working(Box::pin(watch.next()));
-                Poll::Ready(Some(Ok(answer)))
-            }
-            Err(refusal) => {
+        loop {
+            let (mut watch, answer) = match std::mem::replace(&mut self.state, State::Ended) {
+                State::Working(mut step) => match step.as_mut().poll(context) {
+                    Poll::Ready(done) => done,
+                    Poll::Pending => {
+                        self.state = State::Working(step);
+                        return Poll::Pending;
+                    }
+                },
+                State::Ready(done) => *done,
+                State::Ended => return Poll::Ready(None),
+            };
+            let answer = match answer {
+                Ok(_) if watch.is_overtaken() => {
+                    watch.rewind();
+                    self.state = State::Working(Box::pin(watch.next()));
+                    continue;
+                }
+                Ok(answer) => answer,
                 // The lease goes with the watch.
-                self.state = State::Ended;
-                Poll::Ready(Some(Err(status(refusal))))
-            }
+                Err(refusal) => return Poll::Ready(Some(Err(status(refusal)))),
+            };
+            watch.delivered = (watch.cursor, watch.cursor_hash);
+            let mut step: Step = Box::pin(watch.next());
+            // The store is read while this answer is sent.
+            self.state = match step.as_mut().poll(context) {
+                Poll::Ready(done) => State::Ready(Box::new(done)),
+                Poll::Pending => State::Working(step),
+            };
+            return Poll::Ready(Some(Ok(answer)));
         }
     }
 }
@@ -178,6 +195,8 @@ struct Watch {
     sent_at: Instant,
     /// The log's hash at the cursor.
     cursor_hash: ChainHash,
+    /// Up to where answers were handed over, and the hash there.
+    delivered: (Revision, ChainHash),
     bell: watch::Receiver<Revision>,
     /// Its changes are sent, so that a gateway's readiness tells the truth.
     writability: watch::Receiver<Writability>,
@@ -186,6 +205,16 @@ struct Watch {
 }
 
 impl Watch {
+    /// Whether rights have changed since the answer that was just made, which is then of no use: it was made ahead.
+    fn is_overtaken(&self) -> bool {
+        !self.sight.is_current(&self.feed)
+    }
+
+    /// Goes back to what was delivered.
+    fn rewind(&mut self) {
+        (self.cursor, self.cursor_hash) = self.delivered;
+    }
+
     /// Waits until there is something after the cursor, and makes an answer of it.
     async fn next(mut self) -> (Watch, Answer) {
         loop {

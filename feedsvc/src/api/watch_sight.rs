@@ -61,6 +61,11 @@ impl WatchSight {
         Ok(())
     }
 
+    /// Whether the rights are still those of the last refresh.
+    pub(super) fn is_current(&self, feed: &Feed) -> bool {
+        Arc::ptr_eq(&feed.rights(), &self.rights)
+    }
+
     /// Whether every entry has to be looked at with its values, which only the store has.
     pub(super) fn needs_values(&self) -> bool {
         self.include_values || self.view.needs_values()

@@ -27,7 +27,7 @@ impl InitializeParams {
     ///
     /// # Errors
     /// -32602, with `data.supported` where it is about the version: it is missing or no string, or `clientInfo` or
-    /// `capabilities` is no object.
+    /// `capabilities` is no object or has more than 64 KiB.
     pub(crate) fn read(params: &Params) -> Result<InitializeParams, RpcError> {
         let members = params.members().map_err(with_supported)?;
         let protocol_version = members.string("protocolVersion").ok().flatten().ok_or_else(|| {
@@ -51,12 +51,19 @@ fn with_supported(error: RpcError) -> RpcError {
 fn object(members: &Members<'_>, name: &str) -> Result<String, RpcError> {
     match members.get(name).map(|value| value.get()) {
         None | Some("null") => Ok("{}".to_owned()),
+        Some(text) if text.len() > ABOUT_CLIENT_LIMIT_BYTES => Err(RpcError::invalid_params(format!(
+            "params.{name} has {} bytes, it may have at most {ABOUT_CLIENT_LIMIT_BYTES}",
+            text.len()
+        ))),
         Some(text) if Kind::of(text) == Kind::Object => Ok(text.to_owned()),
         Some(_) => Err(RpcError::invalid_params(format!(
             "params.{name} must be an object"
         ))),
     }
 }
+
+/// How much of each a session's record takes (session.proto, `CreateSessionRequest`).
+const ABOUT_CLIENT_LIMIT_BYTES: usize = 64 * 1024;
 
 /// The result of `initialize`.
 #[derive(Clone, Debug, Serialize)]
