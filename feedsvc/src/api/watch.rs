@@ -34,8 +34,8 @@ use crate::revision::Revision;
 use crate::ring::RingRead;
 use crate::store::{LogQuery, StoreError, Target};
 
-/// How much one answer carries, unless a single entry is larger. A reader that stops costs about two of them, and what the allocator
-/// keeps of making them; larger ones are not faster.
+/// How much one answer carries, unless a single entry is larger. A reader that stops costs about two of them, one sent in
+/// part and one made ahead, and what the allocator keeps of making them.
 const ANSWER_LIMIT_BYTES: usize = 128 * 1024;
 /// How many entries are read from the store at a time; an entry without values has about 100 bytes.
 const STORE_PAGE_ENTRIES: usize = 10_000;
